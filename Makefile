@@ -1,0 +1,58 @@
+# Two commands matter: `make demo` runs the main job, `make test` runs the whole suite.
+# Everything happens in .venv, with the pinned versions of requirements/.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+SETUP := $(VENV)/.installed
+TOOLS := $(VENV)/.tools
+
+.PHONY: help demo test install check format lock clean bench
+
+help:  ## Show this list
+	@grep -E '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## (.*)/  make \1|\2/' | column -t -s '|'
+
+demo: $(SETUP)  ## Sample the paper's banana by HMC and NNgHMC; table and figures into output/demo
+	$(BIN)/nnghmc demo --out output/demo
+
+test: $(TOOLS)  ## Run the whole test suite, warnings as errors
+	$(BIN)/python -m pytest -n 2 --dist worksteal
+
+install: $(SETUP)  ## Make .venv with the package and its pinned dependencies
+
+check: $(TOOLS)  ## Formatting, lint and types
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+
+format: $(TOOLS)  ## Put the formatting right
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+bench: $(SETUP)  ## Measure the sampling phase against its floor; writes benchmarks/results
+	$(BIN)/python benchmarks/sampling_floor.py
+
+lock:  ## Renew the pins: names, versions and hashes
+	$(PYTHON) -m venv build/lock
+	build/lock/bin/python -m pip install --quiet uv
+	build/lock/bin/uv pip compile $(LOCK_OPTIONS) pyproject.toml -o requirements/run.txt
+	build/lock/bin/uv pip compile $(LOCK_OPTIONS) -c requirements/run.txt --group build -o requirements/build.txt
+	build/lock/bin/uv pip compile $(LOCK_OPTIONS) -c requirements/run.txt -c requirements/build.txt --group dev -o requirements/dev.txt
+
+LOCK_OPTIONS := --quiet --upgrade --universal --python-version 3.11 --generate-hashes \
+	--no-annotate --no-header --no-emit-index-url --no-emit-find-links
+
+clean:  ## Remove the environment and everything generated
+	rm -rf $(VENV) build dist output .mypy_cache .pytest_cache .ruff_cache
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+$(SETUP): pyproject.toml requirements/run.txt requirements/build.txt
+	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "nnghmc needs Python 3.11 or later, found " + sys.version.split()[0] + "; try make PYTHON=python3.11")'
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/run.txt -r requirements/build.txt
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
+	touch $@
+
+$(TOOLS): $(SETUP) requirements/dev.txt
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/dev.txt
+	touch $@

@@ -1,0 +1,37 @@
+"""Exact Bayesian sampling when the gradient is expensive.
+
+Hamiltonian Monte Carlo that learns the gradient of the log posterior, simulates every further
+trajectory with the learned one, and keeps the Metropolis test on the true posterior.
+"""
+
+from nnghmc.precision import use_double_precision_unless_told_otherwise
+
+use_double_precision_unless_told_otherwise()
+
+from nnghmc.comparison import Comparison, compare  # noqa: E402
+from nnghmc.errors import NnghmcError  # noqa: E402
+from nnghmc.kernels import hmc, simulate, true_gradient_hmc  # noqa: E402
+from nnghmc.posterior import Posterior, from_log_density  # noqa: E402
+from nnghmc.run import Run  # noqa: E402
+from nnghmc.sampler import sample  # noqa: E402
+from nnghmc.schedule import TrainingSchedule  # noqa: E402
+from nnghmc.surrogates import GradientData, GradientMLP, Surrogate, Training, fit  # noqa: E402
+
+__all__ = [
+    "Comparison",
+    "GradientData",
+    "GradientMLP",
+    "NnghmcError",
+    "Posterior",
+    "Run",
+    "Surrogate",
+    "Training",
+    "TrainingSchedule",
+    "compare",
+    "fit",
+    "from_log_density",
+    "hmc",
+    "sample",
+    "simulate",
+    "true_gradient_hmc",
+]

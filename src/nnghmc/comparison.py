@@ -1,0 +1,112 @@
+"""The comparison table of the paper, for any two or more runs."""
+
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from io import StringIO
+
+import numpy as np
+import pandas as pd
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.table import Table
+
+from nnghmc.cost import PHASES
+from nnghmc.diagnostics import bulk_ess, paper_ess
+from nnghmc.errors import SettingsError, one_of
+from nnghmc.run import Run
+
+ESS_FORMULAS: dict[str, Callable[[np.ndarray], np.ndarray]] = {"bulk": bulk_ess, "paper": paper_ess}
+
+
+@dataclass(frozen=True)
+class Row:
+    """One run in the table; times in seconds, compilation included where not said otherwise."""
+
+    method: str
+    acceptance: float
+    ess_min: float
+    ess_median: float
+    ess_max: float
+    seconds: float
+    warmup_seconds: float
+    collect_seconds: float
+    train_seconds: float
+    sample_seconds: float
+    compile_seconds: float
+    ess_per_second: float
+    speed_up: float
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Runs side by side. Prints as the paper's table; the first run is the measure of speed-up."""
+
+    rows: tuple[Row, ...]
+    ess: str
+
+    def to_frame(self) -> pd.DataFrame:
+        """The table as a data frame, a row a run."""
+        return pd.DataFrame([asdict(row) for row in self.rows])
+
+    def __rich__(self) -> Table:
+        formula = "bulk" if self.ess == "bulk" else "paper's"
+        table = Table(box=SIMPLE_HEAD, title_justify="left")
+        table.add_column("method", no_wrap=True)
+        headings = ("AP", f"{formula} ESS\nmin, median, max", "seconds\nin all", *PHASES)
+        for heading in (*headings, "of it\ncompiling", "median\nESS/s", "speed-up"):
+            table.add_column(heading, justify="right", no_wrap=True)
+        for row in self.rows:
+            ess = f"{row.ess_min:,.0f}, {row.ess_median:,.0f}, {row.ess_max:,.0f}"
+            phases = (getattr(row, f"{phase}_seconds") for phase in PHASES)
+            table.add_row(
+                row.method,
+                f"{row.acceptance:.2f}",
+                ess,
+                *(f"{seconds:.2f}" for seconds in (row.seconds, *phases, row.compile_seconds)),
+                f"{row.ess_per_second:,.1f}",
+                f"{row.speed_up:.2f}",
+            )
+        return table
+
+    def __str__(self) -> str:
+        text = StringIO()
+        Console(file=text, width=140).print(self)
+        return "\n".join(line.rstrip() for line in text.getvalue().splitlines())
+
+
+def compare(*runs: Run, ess: str = "bulk") -> Comparison:
+    """Put runs of one posterior side by side, the first as the measure of speed-up.
+
+    `ess` chooses the formula: "bulk" is ArviZ's, "paper" the one the paper prints.
+    """
+    one_of("ess", ess, tuple(ESS_FORMULAS))
+    if len(runs) < 2:
+        raise SettingsError(f"a comparison needs at least 2 runs, got {len(runs)}.")
+    for run in runs:
+        if run.draws.shape[1] < 4:
+            raise SettingsError(
+                f"a comparison needs at least 4 draws a chain, got {run.draws.shape[1]}."
+            )
+    sizes = [ESS_FORMULAS[ess](run.draws) for run in runs]
+    rates = [np.median(size) / run.cost.total.seconds for run, size in zip(runs, sizes, strict=True)]
+    rows = (
+        _row(run, size, rate, rate / rates[0])
+        for run, size, rate in zip(runs, sizes, rates, strict=True)
+    )
+    return Comparison(tuple(rows), ess)
+
+
+def _row(run: Run, sizes: np.ndarray, rate: float, speed_up: float) -> Row:
+    total = run.cost.total
+    return Row(
+        method=run.title,
+        acceptance=run.acceptance,
+        ess_min=float(sizes.min()),
+        ess_median=float(np.median(sizes)),
+        ess_max=float(sizes.max()),
+        seconds=total.seconds,
+        **{f"{phase}_seconds": getattr(run.cost, phase).seconds for phase in PHASES},
+        compile_seconds=total.compile_seconds,
+        ess_per_second=float(rate),
+        speed_up=float(speed_up),
+    )

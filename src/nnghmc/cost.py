@@ -1,0 +1,95 @@
+"""What a run cost: evaluations of the true posterior, learned gradients, and seconds, by phase."""
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field, fields
+
+import jax
+
+PHASES = ("warmup", "collect", "train", "sample")
+
+_COMPILATION_EVENTS = (
+    "/jax/core/compile/jaxpr_trace_duration",
+    "/jax/core/compile/jaxpr_to_mlir_module_duration",
+    "/jax/core/compile/backend_compile_duration",
+)
+
+
+@dataclass
+class PhaseCost:
+    """The cost of one phase.
+
+    A true gradient brings the potential along, and counts once, as a gradient. `seconds` is all
+    the time of the phase; `compile_seconds` is the part of it that went into compiling.
+    """
+
+    true_potentials: int = 0
+    true_gradients: int = 0
+    learned_gradients: int = 0
+    seconds: float = 0.0
+    compile_seconds: float = 0.0
+
+    def __add__(self, other: "PhaseCost") -> "PhaseCost":
+        return PhaseCost(
+            *(getattr(self, part.name) + getattr(other, part.name) for part in fields(self))
+        )
+
+
+@dataclass
+class Cost:
+    """The cost of a run: before anything is kept, while gradients are collected, in training (with
+    the draws that probe it), and while draws are kept.
+    """
+
+    warmup: PhaseCost = field(default_factory=PhaseCost)
+    collect: PhaseCost = field(default_factory=PhaseCost)
+    train: PhaseCost = field(default_factory=PhaseCost)
+    sample: PhaseCost = field(default_factory=PhaseCost)
+
+    @property
+    def total(self) -> PhaseCost:
+        """The cost of all phases together."""
+        return sum((getattr(self, phase) for phase in PHASES), PhaseCost())
+
+    @contextmanager
+    def timed(self, phase: str) -> Iterator[PhaseCost]:
+        """Add the time spent inside to a phase, which is handed over for the counts."""
+        cost: PhaseCost = getattr(self, phase)
+        start = time.perf_counter()
+        with _compilation_clock() as compiling:
+            try:
+                yield cost
+            finally:
+                cost.seconds += time.perf_counter() - start
+                cost.compile_seconds += compiling.seconds
+
+
+class _CompilationClock:
+    """Adds up the time JAX spends on tracing and compiling, nested spans counted once."""
+
+    def __init__(self) -> None:
+        self._spans: list[tuple[float, float]] = []
+
+    def __call__(self, event: str, duration: float, **_: str | int) -> None:
+        if event not in _COMPILATION_EVENTS:
+            return
+        end = time.perf_counter()
+        start = end - duration
+        while self._spans and self._spans[-1][0] >= start:
+            self._spans.pop()
+        self._spans.append((start, end))
+
+    @property
+    def seconds(self) -> float:
+        return sum(end - start for start, end in self._spans)
+
+
+@contextmanager
+def _compilation_clock() -> Iterator[_CompilationClock]:
+    clock = _CompilationClock()
+    jax.monitoring.register_event_duration_secs_listener(clock)
+    try:
+        yield clock
+    finally:
+        jax.monitoring.unregister_event_duration_listener(clock)

@@ -1,0 +1,7 @@
+"""One Markov transition each: (key, state) -> (state, info)."""
+
+from nnghmc.kernels.hmc import HMCInfo, HMCState, hmc, true_gradient_hmc
+from nnghmc.kernels.leapfrog import simulate
+from nnghmc.kernels.tuning import Tuning
+
+__all__ = ["HMCInfo", "HMCState", "Tuning", "hmc", "simulate", "true_gradient_hmc"]

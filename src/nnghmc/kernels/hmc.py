@@ -1,0 +1,152 @@
+"""Hamiltonian Monte Carlo whose integrator and Metropolis test use two different functions.
+
+The integrator knows only the gradient; the test knows only the true potential. Standard HMC and
+NNgHMC are the same transition with another gradient, and both leave the true posterior unchanged:
+leapfrog under any gradient function is reversible and preserves volume, so the test on
+H(q, p) = U(q) + K(p) needs no Jacobian.
+"""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+from blackjax.base import SamplingAlgorithm
+from blackjax.mcmc.integrators import IntegratorState
+from blackjax.mcmc.metrics import Metric, MetricTypes, default_metric
+from blackjax.mcmc.proposal import static_binomial_sampling
+from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
+
+from nnghmc.kernels.leapfrog import Field, Path, gradient_alone, integrate, leapfrog
+from nnghmc.kernels.tuning import Jittered, drawn_length
+
+DIVERGENCE_THRESHOLD = 1000.0
+
+
+class HMCState(NamedTuple):
+    """Where a chain stands.
+
+    `potential` is the true U there; `gradient` is that of the integrator's field, so that a
+    trajectory of L steps costs L gradients.
+    """
+
+    position: Float[Array, " dim"]
+    potential: Float[Array, ""]
+    gradient: Float[Array, " dim"]
+
+
+class HMCInfo(NamedTuple):
+    """What happened in one transition, under the names that BlackJAX uses.
+
+    `energy` is H at the proposal and `energy_error` its change over the trajectory, infinite where
+    the end is not finite. `path` holds the steps, for a kernel that records them.
+    """
+
+    acceptance_rate: Float[Array, ""]
+    is_accepted: Bool[Array, ""]
+    is_divergent: Bool[Array, ""]
+    is_nonfinite: Bool[Array, ""]
+    energy: Float[Array, ""]
+    energy_error: Float[Array, ""]
+    step_size: Float[Array, ""]
+    num_integration_steps: Int[Array, ""]
+    path: Path
+
+
+def hmc(
+    potential: Callable[[Array], Array],
+    gradient: Callable[[Array], Array],
+    step_size: Jittered[float],
+    num_steps: Jittered[int],
+    inverse_mass_matrix: MetricTypes,
+    *,
+    divergence_threshold: float = DIVERGENCE_THRESHOLD,
+) -> SamplingAlgorithm:
+    """HMC along `gradient`, which may be any function, with draws from exp(-potential).
+
+    One evaluation of `potential` and `num_steps` of `gradient` per draw. A pair of numbers for
+    `step_size` or `num_steps` means uniform between them, drawn anew for each transition.
+    """
+
+    def init(position: Array, rng_key: PRNGKeyArray | None = None) -> HMCState:
+        return HMCState(position, potential(position), gradient(position))
+
+    step = _transition(
+        gradient_alone(gradient),
+        lambda end: potential(end.position),
+        default_metric(inverse_mass_matrix),
+        (step_size, num_steps),
+        divergence_threshold,
+    )
+    return SamplingAlgorithm(init, step)
+
+
+def true_gradient_hmc(
+    potential_and_gradient: Field,
+    step_size: Jittered[float],
+    num_steps: Jittered[int],
+    inverse_mass_matrix: MetricTypes,
+    *,
+    divergence_threshold: float = DIVERGENCE_THRESHOLD,
+    record_steps: int = 0,
+) -> SamplingAlgorithm:
+    """Standard HMC: the same draws as `hmc(U, ∇U, ...)`, without its separate evaluation of U.
+
+    A gradient brings its potential along at no cost, so the last step of the trajectory already
+    knows what the Metropolis test asks for. With `record_steps`, the first so many steps of each
+    trajectory are in `info.path`: gradient data at no extra evaluation.
+    """
+
+    def init(position: Array, rng_key: PRNGKeyArray | None = None) -> HMCState:
+        return HMCState(position, *potential_and_gradient(position))
+
+    step = _transition(
+        potential_and_gradient,
+        lambda end: -end.logdensity,
+        default_metric(inverse_mass_matrix),
+        (step_size, num_steps),
+        divergence_threshold,
+        record_steps,
+    )
+    return SamplingAlgorithm(init, step)
+
+
+def _transition(
+    field: Field,
+    potential_at: Callable[[IntegratorState], Array],
+    metric: Metric,
+    length: tuple[Jittered[float], Jittered[int]],
+    divergence_threshold: float,
+    record_steps: int = 0,
+) -> Callable[[PRNGKeyArray, HMCState], tuple[HMCState, HMCInfo]]:
+    leapfrog_step = leapfrog(field, metric.kinetic_energy)
+
+    def step(rng_key: PRNGKeyArray, state: HMCState) -> tuple[HMCState, HMCInfo]:
+        momentum_key, accept_key, length_key = jax.random.split(rng_key, 3)
+        step_size, num_steps = drawn_length(length_key, *length)
+        momentum = metric.sample_momentum(momentum_key, state.position)
+        start = IntegratorState(state.position, momentum, -state.potential, -state.gradient)
+        end, path = integrate(leapfrog_step, start, step_size, num_steps, record_steps)
+        proposal = HMCState(end.position, potential_at(end), -end.logdensity_grad)
+
+        energy = proposal.potential + metric.kinetic_energy(end.momentum)
+        change = energy - state.potential - metric.kinetic_energy(momentum)
+        is_finite = jnp.isfinite(energy)
+        change = jnp.where(is_finite, change, jnp.inf)
+        state, (is_accepted, probability, _) = static_binomial_sampling(
+            accept_key, -change, state, proposal
+        )
+        info = HMCInfo(
+            acceptance_rate=probability,
+            is_accepted=is_accepted,
+            is_divergent=change > divergence_threshold,
+            is_nonfinite=~is_finite,
+            energy=energy,
+            energy_error=change,
+            step_size=jnp.asarray(step_size, energy.dtype),
+            num_integration_steps=jnp.asarray(num_steps, jnp.int32),
+            path=path,
+        )
+        return state, info
+
+    return step

@@ -1,0 +1,1 @@
+"""The paper's targets and experiments, on the public API alone."""

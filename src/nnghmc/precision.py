@@ -1,0 +1,39 @@
+"""Floating-point precision: double by default, and a warning where single is too coarse.
+
+The Metropolis test compares two potentials that grow with the data, and needs their difference to
+about 0.01. Importing the package therefore switches JAX to double precision, as Stan and PyMC
+users know it. Set the environment variable JAX_ENABLE_X64=0 to stay in single precision.
+"""
+
+import os
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array
+
+LARGEST_HARMLESS_NOISE = 0.01
+
+
+def use_double_precision_unless_told_otherwise() -> None:
+    """Switch JAX to double precision, unless the environment decides it."""
+    if "JAX_ENABLE_X64" not in os.environ:
+        jax.config.update("jax_enable_x64", True)
+
+
+def position_dtype() -> jnp.dtype:
+    """The type of positions and energies: float64, or float32 where JAX is in single precision."""
+    return jnp.dtype(jnp.result_type(float))
+
+
+def energy_noise_message(potentials: Array) -> str | None:
+    """Say so if rounding alone moves potentials of this size by more than the test can bear."""
+    values = np.asarray(potentials)
+    noise = float(np.max(np.abs(values)) * np.finfo(values.dtype).eps)
+    if noise <= LARGEST_HARMLESS_NOISE:
+        return None
+    return (
+        f"the potential is about {np.max(np.abs(values)):.3g} and {values.dtype} rounds it to "
+        f"{noise:.2g}; the Metropolis test needs {LARGEST_HARMLESS_NOISE}. Use double precision: "
+        "unset JAX_ENABLE_X64 and do not switch jax_enable_x64 off."
+    )

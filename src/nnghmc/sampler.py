@@ -1,0 +1,296 @@
+"""sample(): a posterior in, a run out. The only place where the layers meet."""
+
+import dataclasses
+import warnings
+from dataclasses import dataclass, field
+from typing import Any
+
+import equinox as eqx
+import jax
+import numpy as np
+from jaxtyping import Array, PRNGKeyArray
+
+from nnghmc.chains import History, Supervision, run_chains
+from nnghmc.cost import Cost
+from nnghmc.errors import (
+    PosteriorError,
+    PrecisionWarning,
+    natural_number,
+    one_of,
+    positive_integer,
+)
+from nnghmc.interrupts import stop_on_interrupt
+from nnghmc.kernels import HMCState, Tuning, hmc, true_gradient_hmc
+from nnghmc.posterior import GradientFn, Posterior
+from nnghmc.precision import energy_noise_message
+from nnghmc.progress import reporting
+from nnghmc.run import METHOD_TITLES, Run
+from nnghmc.schedule import Decision, TrainingSchedule
+from nnghmc.surrogates import GradientData, GradientMLP, Surrogate, Training, fit
+from nnghmc.surrogates.fit import LearnedGradient
+from nnghmc.warmup import collect, start_chains
+
+RANDOMNESS = ("warmup", "collect", "train", "probe", "sample")
+"""Each use of randomness has its own stream, so that no phase disturbs another's draws."""
+
+
+def sample(
+    posterior: Posterior,
+    draws: int = 1000,
+    chains: int = 4,
+    seed: int = 0,
+    method: str = "nnghmc",
+    *,
+    step_size: float | tuple[float, float] = 0.1,
+    num_steps: int | tuple[int, int] = 10,
+    inverse_mass_matrix: Any = None,
+    warmup: int = 200,
+    network: GradientMLP | None = None,
+    epochs: int | None = None,
+    training: Training | None = None,
+    schedule: TrainingSchedule | None = None,
+    initial_positions: Any = None,
+    chunk_size: int | None = None,
+    progress: bool = True,
+) -> Run:
+    """Sample a posterior, exactly, by standard HMC or by NNgHMC.
+
+    Args:
+        posterior: what to sample.
+        draws: draws to keep, in each chain.
+        chains: chains, all advanced together.
+        seed: the same seed gives the same draws, for any chunk size.
+        method: "nnghmc" learns the gradient and hands over to it; "hmc" uses the true one.
+        step_size: ε of the leapfrog; a pair (low, high) is uniform between them, anew each draw.
+        num_steps: L, the leapfrog steps a draw; a pair (low, high) likewise, both ends included.
+        inverse_mass_matrix: diagonal (dim,) or dense (dim, dim); None is the identity. Posterior
+            variances are a good choice.
+        warmup: draws of standard HMC in each chain before anything is collected or kept.
+        network: what learns the gradient.
+        epochs: the most passes over the gradient data; short for `training=Training(epochs=...)`.
+        training: how the network is trained.
+        schedule: when it is trained, probed and handed over to.
+        initial_positions: unconstrained starts, shape (chains, dim); None starts every chain at
+            the posterior's own initial point.
+        chunk_size: the most draws in one compiled call; None lets memory and time decide.
+        progress: show a progress bar, where the output is a terminal or a notebook.
+
+    Returns:
+        A `Run`. Ctrl-C returns the draws made so far, marked incomplete.
+    """
+    if not isinstance(posterior, Posterior):
+        raise PosteriorError(
+            f"sample needs a Posterior, got {type(posterior).__name__}. "
+            "Make one with nnghmc.Posterior(...) or nnghmc.from_log_density(...)."
+        )
+    plan = _Plan(
+        draws=positive_integer("draws", draws),
+        chains=positive_integer("chains", chains),
+        seed=natural_number("seed", seed),
+        method=one_of("method", method, tuple(METHOD_TITLES)),
+        tuning=Tuning.checked(step_size, num_steps, inverse_mass_matrix, posterior.dim),
+        warmup=natural_number("warmup", warmup),
+        network=network or GradientMLP(),
+        training=_merged(training, epochs),
+        schedule=schedule or TrainingSchedule(),
+        initial_positions=initial_positions,
+    )
+    if chunk_size is not None:
+        positive_integer("chunk_size", chunk_size)
+    with stop_on_interrupt() as stop, reporting(progress) as reporter:
+        return _Sampling(posterior, plan, Supervision(reporter, stop, chunk_size)).run()
+
+
+def _merged(training: Training | None, epochs: int | None) -> Training:
+    training = training or Training()
+    return training if epochs is None else dataclasses.replace(training, epochs=epochs)
+
+
+@dataclass(frozen=True)
+class _Plan:
+    """Every argument of `sample`, checked."""
+
+    draws: int
+    chains: int
+    seed: int
+    method: str
+    tuning: Tuning
+    warmup: int
+    network: GradientMLP
+    training: Training
+    schedule: TrainingSchedule
+    initial_positions: Any
+
+    def key(self, use: str) -> PRNGKeyArray:
+        return jax.random.fold_in(jax.random.key(self.seed), RANDOMNESS.index(use))
+
+
+@dataclass
+class _Sampling:
+    """One call of `sample` under way: what has been made, learned, decided and spent so far."""
+
+    posterior: Posterior
+    plan: _Plan
+    supervision: Supervision
+    cost: Cost = field(default_factory=Cost)
+    discarded: list[History] = field(default_factory=list)
+    collected: list[GradientData] = field(default_factory=list)
+    decisions: list[Decision] = field(default_factory=list)
+    surrogate: Surrogate | None = None
+    notes: list[str] = field(default_factory=list)
+
+    def run(self) -> Run:
+        states = self.warm_up(self.start())
+        learned = None
+        if self.plan.method == "nnghmc":
+            states, learned = self.learn(states)
+        numbers = range(self.plan.draws)
+        _, kept = self.advance("sample", "sample", states, numbers, learned)
+        return self.result(kept)
+
+    def start(self) -> HMCState:
+        """The first state of every chain, checked."""
+        with self.cost.timed("warmup") as cost:
+            states = start_chains(
+                self.posterior.potential_and_gradient,
+                self.posterior.initial,
+                self.plan.initial_positions,
+                self.plan.chains,
+            )
+            cost.true_gradients += self.plan.chains
+        noise = energy_noise_message(states.potential)
+        if noise is not None:
+            self.notes.append(noise)
+            warnings.warn(noise, PrecisionWarning, stacklevel=4)
+        return states
+
+    def warm_up(self, states: HMCState) -> HMCState:
+        """Standard HMC before anything is collected or kept."""
+        if self.plan.warmup:
+            states, history = self.advance("warmup", "warmup", states, range(self.plan.warmup))
+            self.discarded.append(history)
+        return states
+
+    def learn(self, states: HMCState) -> tuple[HMCState, LearnedGradient | None]:
+        """Collect, fit, probe and decide at each training point; what takes over, if anything."""
+        collected = 0
+        for training_point in self.plan.schedule.training_points:
+            states = self.collect(states, range(collected, training_point))
+            collected = training_point
+            if self.supervision.stop.made:
+                break
+            self.surrogate = self.train(training_point)
+            probed, acceptance = self.probe(states, self.surrogate.learned, training_point)
+            if self.supervision.stop.made:
+                break
+            self.decisions.append(self.decide(training_point, acceptance))
+            if self.decisions[-1].hand_over:
+                return probed, self.surrogate.learned
+        return states, None
+
+    def collect(self, states: HMCState, draw_numbers: range) -> HMCState:
+        """Standard HMC whose gradients are kept to be learned from."""
+        self.supervision.reporter.begin("collect", len(draw_numbers))
+        with self.cost.timed("collect") as cost:
+            states, history, parts = collect(
+                self.posterior.potential_and_gradient,
+                self.plan.tuning,
+                self.plan.key("collect"),
+                states,
+                draw_numbers,
+                self.supervision,
+            )
+            cost.true_gradients += history.leapfrog_steps
+        self.discarded.append(history)
+        self.collected += parts
+        return states
+
+    def train(self, training_point: int) -> Surrogate:
+        """Fit the network to all gradients so far."""
+        self.supervision.reporter.note("train")
+        with self.cost.timed("train"):
+            self.collected = [GradientData.concatenate(self.collected)]
+            key = jax.random.fold_in(self.plan.key("train"), training_point)
+            return fit(self.plan.network, self.collected[0], key, self.plan.training)
+
+    def probe(
+        self, states: HMCState, learned: LearnedGradient, training_point: int
+    ) -> tuple[HMCState, float]:
+        """Some draws with the learned gradient: where they lead, and their acceptance."""
+        with self.cost.timed("train") as cost:
+            states = states._replace(gradient=_gradients(learned.gradient, states.position))
+            cost.learned_gradients += self.plan.chains
+        first = training_point * self.plan.schedule.probe_draws
+        numbers = range(first, first + self.plan.schedule.probe_draws)
+        states, history = self.advance("train", "probe", states, numbers, learned)
+        return states, history.acceptance
+
+    def decide(self, training_point: int, learned_acceptance: float) -> Decision:
+        """Compare the probe with the standard HMC of the schedule so far."""
+        rates = [
+            history.stats["acceptance_rate"] for history in self.discarded[bool(self.plan.warmup) :]
+        ]
+        return Decision(
+            draws_collected=training_point,
+            true_acceptance=float(np.concatenate(rates, axis=1).mean()),
+            learned_acceptance=learned_acceptance,
+            tolerance=self.plan.schedule.tolerance,
+        )
+
+    def advance(
+        self,
+        phase: str,
+        use: str,
+        states: HMCState,
+        draw_numbers: range,
+        learned: LearnedGradient | None = None,
+    ) -> tuple[HMCState, History]:
+        """Move all chains on with the learned gradient, or else the true one; count the cost."""
+        if learned is None:
+            algorithm = eqx.Partial(true_gradient_hmc, self.posterior.potential_and_gradient)
+        else:
+            algorithm = eqx.Partial(hmc, self.posterior.potential, learned.gradient)
+        self.supervision.reporter.begin(use, len(draw_numbers))
+        with self.cost.timed(phase) as cost:
+            states, history = run_chains(
+                algorithm,
+                self.plan.tuning,
+                self.plan.key(use),
+                states,
+                draw_numbers,
+                self.supervision,
+            )
+            if learned is None:
+                cost.true_gradients += history.leapfrog_steps
+            else:
+                cost.learned_gradients += history.leapfrog_steps
+                cost.true_potentials += history.length * self.plan.chains
+        return states, history
+
+    def result(self, kept: History) -> Run:
+        """Everything, in the form a user keeps."""
+        made = [history for history in self.discarded if history.length]
+        empty = np.empty((self.plan.chains, 0, self.posterior.dim))
+        return Run(
+            posterior=self.posterior,
+            method=self.plan.method,
+            seed=self.plan.seed,
+            draws=kept.draws,
+            stats=kept.stats,
+            warmup_draws=np.concatenate([empty, *(history.draws for history in made)], axis=1),
+            warmup_stats={
+                name: np.concatenate([history.stats[name] for history in made], axis=1)
+                for name in (made[0].stats if made else ())
+            },
+            cost=self.cost,
+            decisions=tuple(self.decisions),
+            surrogate=self.surrogate,
+            gradient_data=GradientData.concatenate(self.collected) if self.collected else None,
+            complete=kept.length == self.plan.draws,
+            notes=tuple(self.notes),
+        )
+
+
+@eqx.filter_jit
+def _gradients(gradient: GradientFn, positions: Array) -> Array:
+    return jax.vmap(gradient)(positions)

@@ -1,0 +1,77 @@
+"""When to train, when to hand over to the learned gradient, and when to give up: as in the paper."""
+
+from dataclasses import dataclass
+
+from nnghmc.errors import SettingsError, positive_integer
+
+
+@dataclass(frozen=True)
+class Decision:
+    """What one training point found, and what was done about it."""
+
+    draws_collected: int
+    true_acceptance: float
+    learned_acceptance: float
+    tolerance: float
+
+    @property
+    def hand_over(self) -> bool:
+        """Whether the learned gradient takes over from here."""
+        return self.learned_acceptance >= self.true_acceptance - self.tolerance
+
+    def __str__(self) -> str:
+        found = (
+            f"after {self.draws_collected} draws a chain: acceptance {self.learned_acceptance:.2f} "
+            f"with the learned gradient, {self.true_acceptance:.2f} with the true one"
+        )
+        if self.hand_over:
+            return f"{found}; handed over"
+        return f"{found}; more than {self.tolerance:g} below, not handed over"
+
+
+@dataclass(frozen=True)
+class TrainingSchedule:
+    """Train after `start` draws of standard HMC, and every `every` draws from there to `stop`.
+
+    Each time the network is fitted to all gradients so far and probed by some draws that use it.
+    Once its acceptance is close enough to that of standard HMC, it takes over for the rest of the
+    run; if `stop` passes without that, standard HMC samples the rest. Draws count per chain. Those
+    made under the schedule are warm-up: they are not kept.
+
+    Args:
+        start: draws before the first training.
+        stop: draws before the last one.
+        every: draws between two trainings.
+        probe_draws: learned-gradient draws a chain that measure the acceptance.
+        tolerance: close enough means at most this far below the acceptance of standard HMC.
+    """
+
+    start: int = 200
+    stop: int = 1000
+    every: int = 200
+    probe_draws: int = 50
+    tolerance: float = 0.25
+
+    def __post_init__(self) -> None:
+        for name in ("start", "stop", "every", "probe_draws"):
+            positive_integer(f"schedule {name}", getattr(self, name))
+        if self.stop < self.start:
+            raise SettingsError(
+                f"a schedule must stop no earlier than it starts, got start={self.start} and "
+                f"stop={self.stop}."
+            )
+        if not 0 <= self.tolerance <= 1:
+            raise SettingsError(
+                f"schedule tolerance is a difference of two acceptance probabilities and must lie "
+                f"between 0 and 1, got {self.tolerance!r}."
+            )
+
+    @classmethod
+    def once(cls, draws: int, **options: int | float) -> "TrainingSchedule":
+        """Train a single time, on the gradients of the first `draws` draws."""
+        return cls(start=draws, stop=draws, every=1, **options)  # type: ignore[arg-type]
+
+    @property
+    def training_points(self) -> range:
+        """The numbers of draws after which the network is trained."""
+        return range(self.start, self.stop + 1, self.every)

@@ -1,0 +1,7 @@
+"""Gradient data in, a frozen gradient out."""
+
+from nnghmc.surrogates.fit import FitReport, Surrogate, Training, fit
+from nnghmc.surrogates.gradient_data import GradientData
+from nnghmc.surrogates.networks import GradientMLP
+
+__all__ = ["FitReport", "GradientData", "GradientMLP", "Surrogate", "Training", "fit"]

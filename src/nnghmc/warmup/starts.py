@@ -1,0 +1,64 @@
+"""Where the chains start, and whether a chain can start there."""
+
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from nnghmc.errors import PosteriorError, SettingsError
+from nnghmc.kernels.hmc import HMCState
+from nnghmc.posterior import PotentialAndGradientFn
+
+
+def start_chains(
+    potential_and_gradient: PotentialAndGradientFn,
+    initial: Float[Array, " dim"],
+    initial_positions: Any,
+    num_chains: int,
+) -> HMCState:
+    """The first state of every chain, with one true gradient each."""
+    positions = _checked_positions(initial, initial_positions, num_chains)
+    states = HMCState(positions, *_evaluate(potential_and_gradient, positions))
+    _check_finite(states)
+    return states
+
+
+@eqx.filter_jit
+def _evaluate(
+    potential_and_gradient: PotentialAndGradientFn, positions: Float[Array, "chains dim"]
+) -> tuple[Array, Array]:
+    return jax.vmap(potential_and_gradient)(positions)
+
+
+def _checked_positions(initial: Array, given: Any, num_chains: int) -> Array:
+    expected = (num_chains, *initial.shape)
+    if given is None:
+        return jnp.broadcast_to(initial, expected)
+    positions = np.asarray(given, initial.dtype)
+    if positions.shape != expected:
+        raise SettingsError(
+            f"initial_positions must have shape {expected} (chains, dimensions), "
+            f"got {positions.shape}."
+        )
+    return jnp.asarray(positions)
+
+
+def _check_finite(states: HMCState) -> None:
+    finite = np.isfinite(states.potential) & np.isfinite(states.gradient).all(axis=1)
+    if finite.all():
+        return
+    chain = int(np.argmin(finite))
+    potential = float(states.potential[chain])
+    where = np.array2string(np.asarray(states.position[chain]), precision=4, threshold=6)
+    if not np.isfinite(potential):
+        problem = f"the log density is {-potential}"
+    else:
+        bad = np.flatnonzero(~np.isfinite(states.gradient[chain]))
+        problem = f"the gradient is not finite in coordinate {bad[0]}"
+    raise PosteriorError(
+        f"the log density and its gradient must be finite where chains start, but at {where} "
+        f"{problem}. Choose an initial point inside the support."
+    )
