@@ -7,7 +7,7 @@ from io import StringIO
 import numpy as np
 import pandas as pd
 from rich.box import SIMPLE_HEAD
-from rich.console import Console
+from rich.console import Console, Group
 from rich.table import Table
 
 from nnghmc.cost import PHASES
@@ -16,6 +16,8 @@ from nnghmc.errors import SettingsError, one_of
 from nnghmc.run import Run
 
 ESS_FORMULAS: dict[str, Callable[[np.ndarray], np.ndarray]] = {"bulk": bulk_ess, "paper": paper_ess}
+
+FORMULA_NAMES = {"bulk": "ArviZ's bulk ESS", "paper": "the paper's formula"}
 
 
 @dataclass(frozen=True)
@@ -48,30 +50,43 @@ class Comparison:
         """The table as a data frame, a row a run."""
         return pd.DataFrame([asdict(row) for row in self.rows])
 
-    def __rich__(self) -> Table:
-        formula = "bulk" if self.ess == "bulk" else "paper's"
-        table = Table(box=SIMPLE_HEAD, title_justify="left")
-        table.add_column("method", no_wrap=True)
-        headings = ("AP", f"{formula} ESS\nmin, median, max", "seconds\nin all", *PHASES)
-        for heading in (*headings, "of it\ncompiling", "median\nESS/s", "speed-up"):
-            table.add_column(heading, justify="right", no_wrap=True)
+    def __rich__(self) -> Group:
+        return Group(self._results(), self._seconds())
+
+    def _results(self) -> Table:
+        table = _table("AP", "ESS min", "median", "max", "seconds", "ESS/s", "speed-up")
+        table.caption = f"ESS: {FORMULA_NAMES[self.ess]}; ESS/s: median, whole run"
         for row in self.rows:
-            ess = f"{row.ess_min:,.0f}, {row.ess_median:,.0f}, {row.ess_max:,.0f}"
-            phases = (getattr(row, f"{phase}_seconds") for phase in PHASES)
             table.add_row(
                 row.method,
                 f"{row.acceptance:.2f}",
-                ess,
-                *(f"{seconds:.2f}" for seconds in (row.seconds, *phases, row.compile_seconds)),
+                *(f"{size:,.0f}" for size in (row.ess_min, row.ess_median, row.ess_max)),
+                f"{row.seconds:.2f}",
                 f"{row.ess_per_second:,.1f}",
                 f"{row.speed_up:.2f}",
             )
         return table
 
+    def _seconds(self) -> Table:
+        table = _table("seconds", *PHASES, "(compiling)")
+        for row in self.rows:
+            phases = (getattr(row, f"{phase}_seconds") for phase in PHASES)
+            seconds = (row.seconds, *phases, row.compile_seconds)
+            table.add_row(row.method, *(f"{value:.2f}" for value in seconds))
+        return table
+
     def __str__(self) -> str:
         text = StringIO()
-        Console(file=text, width=140).print(self)
+        Console(file=text, width=100).print(self)
         return "\n".join(line.rstrip() for line in text.getvalue().splitlines())
+
+
+def _table(*headings: str) -> Table:
+    table = Table(box=SIMPLE_HEAD, caption_justify="left")
+    table.add_column("method", no_wrap=True)
+    for heading in headings:
+        table.add_column(heading, justify="right")
+    return table
 
 
 def compare(*runs: Run, ess: str = "bulk") -> Comparison:

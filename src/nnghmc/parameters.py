@@ -60,3 +60,12 @@ class ParameterLayout:
             for size, end, shape in zip(self.sizes, ends, self.shapes, strict=True)
         ]
         return jax.tree_util.tree_unflatten(self.treedef, leaves)
+
+
+def named_scalars(variables: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """Variables (chains, draws, ...) taken apart: one entry (chains, draws) a scalar."""
+    return {
+        f"{name}{list(index) if index else ''}": values[(..., *index)]
+        for name, values in variables.items()
+        for index in np.ndindex(values.shape[2:])
+    }

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from nnghmc.cost import PHASES, Cost
+from nnghmc.cost import PHASES, Cost, PhaseCost
 from nnghmc.diagnostics import bulk_ess, load_arviz
 from nnghmc.posterior import Posterior
 from nnghmc.schedule import Decision
@@ -129,13 +129,17 @@ class Run:
 
 
 def _cost_lines(cost: Cost) -> list[str]:
-    lines = []
+    """A small table, a phase a line."""
+    lines = [
+        f"{'phase':<8}{'seconds':>9}{'compiling':>11}"
+        f"{'true potentials':>17}{'true gradients':>16}{'learned':>11}"
+    ]
     for phase in PHASES:
-        part = getattr(cost, phase)
+        part: PhaseCost = getattr(cost, phase)
         if part.seconds:
             lines.append(
-                f"{phase:<8}{part.seconds:8.2f} s (compiling {part.compile_seconds:.2f} s)   "
-                f"true potentials {part.true_potentials:,}, true gradients "
-                f"{part.true_gradients:,}, learned gradients {part.learned_gradients:,}"
+                f"{phase:<8}{part.seconds:>9.2f}{part.compile_seconds:>11.2f}"
+                f"{part.true_potentials:>17,}{part.true_gradients:>16,}"
+                f"{part.learned_gradients:>11,}"
             )
     return lines

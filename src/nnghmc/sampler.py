@@ -31,7 +31,8 @@ from nnghmc.surrogates.fit import LearnedGradient
 from nnghmc.warmup import collect, start_chains
 
 RANDOMNESS = ("warmup", "collect", "train", "probe", "sample")
-"""Each use of randomness has its own stream, so that no phase disturbs another's draws."""
+"""Each use of randomness has its own stream, in each method: no phase disturbs another's draws,
+and two methods with the same seed are independent, so that comparing them means something."""
 
 
 def sample(
@@ -122,7 +123,8 @@ class _Plan:
     initial_positions: Any
 
     def key(self, use: str) -> PRNGKeyArray:
-        return jax.random.fold_in(jax.random.key(self.seed), RANDOMNESS.index(use))
+        stream = list(METHOD_TITLES).index(self.method) * len(RANDOMNESS) + RANDOMNESS.index(use)
+        return jax.random.fold_in(jax.random.key(self.seed), stream)
 
 
 @dataclass

@@ -12,6 +12,7 @@ import optax
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
 from nnghmc.errors import positive_integer, positive_number
+from nnghmc.precision import position_dtype
 from nnghmc.surrogates.gradient_data import GradientData
 from nnghmc.surrogates.networks import GradientMLP
 from nnghmc.surrogates.scaling import Standardisation
@@ -30,7 +31,7 @@ class Training:
     """
 
     epochs: int = 50
-    batch_size: int = 32
+    batch_size: int = 16
     learning_rate: float = 0.01
     stop_change: float | None = None
 
@@ -59,7 +60,11 @@ class FitReport:
 
 
 class LearnedGradient(eqx.Module):
-    """A trained network between two standardisations. A pytree: compiled code takes it as input."""
+    """A trained network between two standardisations. A pytree: compiled code takes it as input.
+
+    Training is in single precision; the trained weights are as precise as positions, so that
+    trajectories are reversible to the rounding of positions.
+    """
 
     network: eqx.nn.MLP
     positions: Standardisation
@@ -67,8 +72,7 @@ class LearnedGradient(eqx.Module):
 
     def gradient(self, position: Float[Array, " dim"]) -> Float[Array, " dim"]:
         """The learned gradient g(q)."""
-        standard = self.network(self.positions.apply(position).astype(jnp.float32))
-        return self.gradients.undo(standard.astype(position.dtype))
+        return self.gradients.undo(self.network(self.positions.apply(position)))
 
 
 @dataclass(frozen=True)
@@ -106,7 +110,14 @@ def fit(
         points=len(usable),
         dropped=len(gradient_data) - len(usable),
     )
-    return Surrogate(LearnedGradient(end.network, positions, gradients), report)
+    learned = LearnedGradient(in_precision_of_positions(end.network), positions, gradients)
+    return Surrogate(learned, report)
+
+
+def in_precision_of_positions(network: eqx.nn.MLP) -> eqx.nn.MLP:
+    """The same network with weights in the type of positions."""
+    dtype = position_dtype()
+    return jax.tree.map(lambda leaf: leaf.astype(dtype) if eqx.is_array(leaf) else leaf, network)
 
 
 class _Points(NamedTuple):

@@ -35,10 +35,7 @@ class GradientMLP:
         one_of("activation", self.activation, tuple(ACTIVATIONS))
 
     def build(self, dim: int, key: PRNGKeyArray) -> eqx.nn.MLP:
-        """An untrained network with random weights, in single precision.
-
-        The field needs no more: its error is that of learning, and exactness does not rest on it.
-        """
+        """An untrained network with random weights, in single precision: training needs no more."""
         return eqx.nn.MLP(
             dim,
             dim,

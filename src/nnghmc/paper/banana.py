@@ -1,0 +1,107 @@
+"""The paper's first experiment: the banana by standard HMC and by NNgHMC, side by side."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from matplotlib.figure import Figure
+
+from nnghmc import plots
+from nnghmc.comparison import Comparison, compare
+from nnghmc.paper.targets import Banana, banana
+from nnghmc.run import Run
+from nnghmc.sampler import sample
+from nnghmc.schedule import TrainingSchedule
+from nnghmc.surrogates import GradientMLP
+
+CHAINS = 4
+STEP_SIZE, NUM_STEPS = 0.1, 5
+HIDDEN, EPOCHS = 100, 50
+COLLECTED_DRAWS = 1000
+BOUNDS = ((-2.0, 2.0), (-0.35, 0.95))
+TRAJECTORY = {"start": ((1.0, 0.2), (0.8, 0.9)), "step_size": 0.02, "num_steps": 1000}
+
+
+@dataclass(frozen=True)
+class BananaExperiment:
+    """Both runs and their table."""
+
+    standard: Run
+    learned: Run
+    table: Comparison
+
+    def moments(self) -> str:
+        """Means, variances and the correlation of x₁² with x₂, beside the truth."""
+        lines = [f"{'':<14}{'mean':>16}{'variance':>20}{'corr(x₁², x₂)':>18}"]
+        for run in (self.standard, self.learned):
+            points = run.draws.reshape(-1, 2)
+            correlation = float(np.corrcoef(points[:, 0] ** 2, points[:, 1])[0, 1])
+            lines.append(
+                _moments_line(run.title, points.mean(axis=0), points.var(axis=0), correlation)
+            )
+        truth = Banana()
+        lines.append(_moments_line("truth", truth.mean, truth.variance, truth.correlation))
+        return "\n".join(lines)
+
+
+def run_banana(draws: int = 5000, seed: int = 0, progress: bool = True) -> BananaExperiment:
+    """Sample the banana both ways: gradients of 1,000 draws of HMC, then the learned gradient."""
+    posterior = banana()
+    common = {"step_size": STEP_SIZE, "num_steps": NUM_STEPS, "seed": seed, "progress": progress}
+    standard = sample(posterior, draws, CHAINS, method="hmc", **common)
+    learned = sample(
+        posterior,
+        draws,
+        CHAINS,
+        method="nnghmc",
+        network=GradientMLP(HIDDEN),
+        epochs=EPOCHS,
+        schedule=TrainingSchedule.once(COLLECTED_DRAWS // CHAINS),
+        **common,
+    )
+    return BananaExperiment(standard, learned, compare(standard, learned))
+
+
+def banana_figure(experiment: BananaExperiment) -> Figure:
+    """Gradient field, draws and one long trajectory: the true gradient above, the learned below."""
+    figure, axes = plots.plt.subplots(2, 3, figsize=(12, 6.4), sharex=True, sharey=True)
+    posterior = experiment.standard.posterior
+    gradients = [("true", posterior.gradient, experiment.standard)]
+    if experiment.learned.surrogate is not None:
+        learned = experiment.learned.surrogate.gradient
+        gradients.append(("learned", learned, experiment.learned))
+    for row, (name, gradient, run) in zip(axes, gradients, strict=True):
+        colour = plots.COLOURS[name == "learned"]
+        plots.draw_gradient_field(row[0], gradient, BOUNDS)
+        row[0].set_title(f"{name} gradient, downhill")
+        plots.draw_points(row[1], run.draws, colour)
+        row[1].set_title(f"{run.title}: acceptance {run.acceptance:.2f}")
+        plots.draw_trajectory(row[2], gradient, colour=colour, **TRAJECTORY)
+        row[2].set_title(f"{TRAJECTORY['num_steps']:,} steps of the {name} gradient")
+        for axis in row:
+            plots.draw_contours(axis, posterior.potential, BOUNDS)
+        row[0].set_ylabel("x₂")
+    for axis in axes[1]:
+        axis.set_xlabel("x₁")
+    axes[0, 0].set(xlim=BOUNDS[0], ylim=BOUNDS[1], xticks=(-1.5, -0.5, 0.5, 1.5))
+    figure.tight_layout()
+    return figure
+
+
+def write_figures(experiment: BananaExperiment, folder: Path) -> list[Path]:
+    """The banana figure, marginals of both runs, and the trace of each."""
+    figures = {
+        "banana.png": banana_figure(experiment),
+        "marginals.png": plots.marginals(experiment.standard, experiment.learned),
+        "trace-hmc.png": plots.trace(experiment.standard),
+        "trace-nnghmc.png": plots.trace(experiment.learned),
+    }
+    for name, figure in figures.items():
+        plots.save(figure, folder / name)
+    return [folder / name for name in figures]
+
+
+def _moments_line(title: str, mean: np.ndarray, variance: np.ndarray, correlation: float) -> str:
+    means = ", ".join(f"{value:.3f}" for value in mean)
+    variances = ", ".join(f"{value:.4f}" for value in variance)
+    return f"{title:<14}{means:>16}{variances:>20}{correlation:>18.3f}"

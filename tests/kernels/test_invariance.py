@@ -1,0 +1,99 @@
+"""Each kernel leaves known targets unchanged, whatever gradient it follows.
+
+Many independent chains start from exact draws of the target and make a few transitions. If the
+kernel is right, the ends are again independent exact draws, so moments can be compared with a
+plain z-test: no autocorrelation, no estimate of an effective sample size.
+"""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from support import repeat
+from scipy import stats
+
+from nnghmc.kernels import hmc, true_gradient_hmc
+
+CHAINS = 40_000
+TRANSITIONS = 6
+FALSE_ALARMS = 1e-4  # for all comparisons of one test together
+
+
+def moments(draws):
+    """Functions whose means pin down location, scale, skewness, tails and dependence."""
+    first, second = draws[:, 0], draws[:, 1]
+    scale = draws.std(axis=0)
+    return np.column_stack(
+        [
+            draws,
+            draws**2,
+            first * second,
+            first**2 * second,
+            np.abs(draws) > 2 * scale,
+            draws > scale,
+        ]
+    )
+
+
+def assert_same_distribution(ends, exact):
+    """Compare the means of all moment functions by z-tests, with one bound for all of them."""
+    scale = exact.std(axis=0)
+    a, b = moments(ends / scale), moments(exact / scale)
+    error = np.sqrt(a.var(axis=0) / len(a) + b.var(axis=0) / len(b))
+    z = (a.mean(axis=0) - b.mean(axis=0)) / error
+    bound = stats.norm.isf(FALSE_ALARMS / 2 / len(z))
+    assert np.abs(z).max() < bound, f"z = {np.round(z, 1)}, bound {bound:.1f}"
+
+
+def ends_of_chains(target, algorithm):
+    starts = jnp.asarray(target.exact_draws(CHAINS, seed=1))
+    states = jax.vmap(algorithm.init)(starts)
+    return np.asarray(repeat(algorithm.step, states, jax.random.key(2), TRANSITIONS).position)
+
+
+def fixed(step_size, num_steps):
+    return step_size, num_steps
+
+
+def jittered(step_size, num_steps):
+    return (0.5 * step_size, 1.2 * step_size), (1, num_steps)
+
+
+TUNINGS = {
+    "fixed length, identity": (fixed, np.ones),
+    "fixed length, dense": (fixed, lambda dim: 0.5 * np.eye(dim) + 0.2 * np.ones((dim, dim))),
+    "jittered length, diagonal": (jittered, lambda dim: np.linspace(0.4, 1.0, dim)),
+}
+
+
+@pytest.mark.parametrize("tuning", TUNINGS)
+def test_target_is_unchanged(target_and_gradient, tuning):
+    target, gradient = target_and_gradient
+    length, matrix = TUNINGS[tuning]
+    inverse_mass_matrix = jnp.asarray(matrix(target.exact_draws(1, seed=0).shape[1]))
+    step_size, num_steps = length(target.step_size, target.num_steps)
+    algorithm = hmc(target.potential, gradient, step_size, num_steps, inverse_mass_matrix)
+    ends = ends_of_chains(target, algorithm)
+    assert_same_distribution(ends, target.exact_draws(CHAINS, seed=3))
+
+
+def test_target_is_unchanged_by_the_kernel_that_shares_value_and_gradient(known_target):
+    target = known_target
+    dim = target.exact_draws(1, seed=0).shape[1]
+    algorithm = true_gradient_hmc(
+        jax.value_and_grad(target.potential), target.step_size, target.num_steps, jnp.ones(dim)
+    )
+    ends = ends_of_chains(target, algorithm)
+    assert_same_distribution(ends, target.exact_draws(CHAINS, seed=3))
+
+
+def test_the_chains_do_move(target_and_gradient):
+    """A kernel that rejects everything leaves every target unchanged, and proves nothing."""
+    target, gradient = target_and_gradient
+    dim = target.exact_draws(1, seed=0).shape[1]
+    algorithm = hmc(
+        target.potential, gradient, target.step_size, target.num_steps, jnp.ones(dim)
+    )
+    starts = target.exact_draws(CHAINS, seed=1)
+    moved = np.any(ends_of_chains(target, algorithm) != starts, axis=1)
+    assert moved.mean() > 0.2

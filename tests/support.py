@@ -1,0 +1,91 @@
+"""What the tests share: targets with known moments, random networks, a small regression."""
+
+from dataclasses import dataclass
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from nnghmc.paper.targets import Banana
+from nnghmc.surrogates.fit import LearnedGradient, in_precision_of_positions
+from nnghmc.surrogates.networks import GradientMLP
+from nnghmc.surrogates.scaling import Standardisation
+
+
+@dataclass(frozen=True)
+class KnownTarget:
+    """A density of which independent draws can be made, and so every moment is known."""
+
+    potential: object
+    exact_draws: object
+    step_size: float
+    num_steps: int
+
+
+def _gaussian_draws(number, seed):
+    scales = np.array([0.5, 1.0, 2.0])
+    return np.random.default_rng(seed).normal(size=(number, 3)) * scales
+
+
+def _gaussian_potential(q):
+    return 0.5 * jnp.sum((q / jnp.array([0.5, 1.0, 2.0])) ** 2)
+
+
+def _skewed_draws(number, seed):
+    """Logarithms of gamma variables with shapes 0.8 and 2: skewed, a long tail on the left."""
+    return np.log(np.random.default_rng(seed).gamma([0.8, 2.0], size=(number, 2)))
+
+
+def _skewed_potential(q):
+    return jnp.sum(jnp.exp(q) - jnp.array([0.8, 2.0]) * q)
+
+
+def _banana_potential(q):
+    return -Banana().log_density(q)
+
+
+KNOWN_TARGETS = {
+    "gaussian": KnownTarget(_gaussian_potential, _gaussian_draws, 0.5, 4),
+    "skewed": KnownTarget(_skewed_potential, _skewed_draws, 0.5, 4),
+    "banana": KnownTarget(_banana_potential, Banana().exact_draws, 0.08, 4),
+}
+
+
+def random_gradient(target, seed=0, hidden=16):
+    """A network with random weights, scaled to the size of the target's positions and gradients."""
+    positions = target.exact_draws(1000, seed)
+    gradients = np.asarray(jax.vmap(jax.grad(target.potential))(jnp.asarray(positions)))
+    untrained = GradientMLP(hidden).build(positions.shape[1], jax.random.key(seed))
+    network = in_precision_of_positions(untrained)
+    return LearnedGradient(
+        network, Standardisation.of(positions), Standardisation.of(gradients)
+    ).gradient
+
+
+def logistic_data(rows=300, columns=3, seed=0):
+    generator = np.random.default_rng(seed)
+    features = generator.normal(size=(rows, columns))
+    truth = np.linspace(-1, 1, columns)
+    labels = generator.random(rows) < 1 / (1 + np.exp(-features @ truth))
+    return {"features": features, "labels": labels.astype(float)}
+
+
+def logistic_log_likelihood(parameters, data):
+    logits = data["features"] @ parameters["beta"]
+    return jnp.sum(data["labels"] * logits - jax.nn.softplus(logits))
+
+
+def logistic_log_prior(parameters):
+    return -0.5 * jnp.sum(parameters["beta"] ** 2) / 10.0
+
+
+@eqx.filter_jit
+def repeat(step, states, key, times):
+    """Apply a kernel step `times` times to a batch of independent chains."""
+
+    def body(index, states):
+        keys = jax.random.split(jax.random.fold_in(key, index), len(states.position))
+        return jax.vmap(step)(keys, states)[0]
+
+    return jax.lax.fori_loop(0, times, body, states)
