@@ -1,0 +1,43 @@
+import jax
+import numpy as np
+import pytest
+
+from nnghmc.errors import SettingsError
+from nnghmc.kernels import Tuning
+
+
+def test_numbers_and_pairs():
+    tuning = Tuning.checked(0.1, (3, 7), None, 2)
+    sizes, numbers = zip(
+        *(tuning.drawn_length(key) for key in jax.random.split(jax.random.key(0), 50)), strict=True
+    )
+    assert set(map(float, sizes)) == {0.1}
+    assert {int(n) for n in numbers} == {3, 4, 5, 6, 7}
+    assert tuning.most_steps == 7
+    np.testing.assert_array_equal(tuning.inverse_mass_matrix, [1.0, 1.0])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ((-0.1, 5, None), ["step_size must be a positive", "-0.1"]),
+        ((0.0, 5, None), ["step_size", "0.0"]),
+        ((float("nan"), 5, None), ["step_size", "nan"]),
+        (("fast", 5, None), ["step_size", "'fast'"]),
+        (((0.2, 0.1), 5, None), ["low <= high", "(0.2, 0.1)"]),
+        (((0.1, 0.2, 0.3), 5, None), ["pair (low, high)"]),
+        ((0.1, 0, None), ["num_steps must be a positive whole number", "0"]),
+        ((0.1, 2.5, None), ["num_steps", "2.5"]),
+        ((0.1, True, None), ["num_steps", "True"]),
+        ((0.1, 5, np.ones(3)), ["shape (2,) or (2, 2)", "(3,)"]),
+        ((0.1, 5, np.ones((2, 3))), ["shape (2,) or (2, 2)", "(2, 3)"]),
+        ((0.1, 5, np.array([1.0, -1.0])), ["positive definite", "smallest value -1"]),
+        ((0.1, 5, np.array([[1.0, 2.0], [2.0, 1.0]])), ["positive definite", "eigenvalue -1"]),
+        ((0.1, 5, np.array([[1.0, 0.5], [0.0, 1.0]])), ["symmetric", "transpose by 0.5"]),
+        ((0.1, 5, np.array([1.0, np.inf])), ["not finite"]),
+    ],
+)
+def test_bad_input_is_told_clearly(arguments, words):
+    with pytest.raises(SettingsError) as caught:
+        Tuning.checked(*arguments, dim=2)
+    assert all(word in str(caught.value) for word in words), str(caught.value)
