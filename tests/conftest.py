@@ -3,6 +3,8 @@
 import jax
 import numpy as np
 import pytest
+
+from nnghmc import Posterior
 from support import (
     KNOWN_TARGETS,
     logistic_data,
@@ -10,8 +12,6 @@ from support import (
     logistic_log_prior,
     random_gradient,
 )
-
-from nnghmc import Posterior
 
 
 @pytest.fixture(params=KNOWN_TARGETS)
@@ -32,5 +32,3 @@ def logistic():
     return Posterior(
         logistic_log_likelihood, logistic_log_prior, logistic_data(), {"beta": np.zeros(3)}
     )
-
-

@@ -2,10 +2,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from support import logistic_data, logistic_log_likelihood, logistic_log_prior
 
 from nnghmc import Posterior, from_log_density
 from nnghmc.errors import PosteriorError
+from support import logistic_data, logistic_log_likelihood, logistic_log_prior
 
 
 def test_potential_is_minus_the_log_posterior(logistic):
@@ -43,12 +43,12 @@ def test_data_are_inputs_of_compiled_code_not_constants(logistic):
 
     lowered = eqx.filter_jit(evaluate).lower(logistic.potential, logistic.initial)
     assert "300x3" in lowered.as_text()
-    assert "dense<\"0x" not in lowered.as_text()
+    assert 'dense<"0x' not in lowered.as_text()
 
 
 def test_variables_are_named_and_shaped():
     initial = {"scale": 0.0, "weights": {"first": np.zeros((2, 3)), "second": np.zeros(2)}}
-    posterior = from_log_density(lambda p: -p["scale"] ** 2, initial)
+    posterior = from_log_density(lambda p: -(p["scale"] ** 2), initial)
     draws = np.arange(5 * 7 * 9.0).reshape(5, 7, 9)
     variables = posterior.variables(draws)
     assert {name: value.shape for name, value in variables.items()} == {
@@ -65,7 +65,7 @@ def test_constrain_maps_what_is_reported():
         return {"sigma": jnp.exp(p["log_sigma"]), "ordered": jnp.sort(p["free"])}
 
     posterior = from_log_density(
-        lambda p: -p["log_sigma"] ** 2,
+        lambda p: -(p["log_sigma"] ** 2),
         {"log_sigma": 0.0, "free": np.zeros(2)},
         constrain=constrain,
     )
@@ -77,7 +77,9 @@ def test_constrain_maps_what_is_reported():
 
 
 def test_bare_array_is_called_x():
-    assert list(from_log_density(lambda p: -jnp.sum(p**2), np.zeros(2)).variables(np.ones((1, 1, 2)))) == ["x"]
+    assert list(
+        from_log_density(lambda p: -jnp.sum(p**2), np.zeros(2)).variables(np.ones((1, 1, 2)))
+    ) == ["x"]
 
 
 def test_repr_says_what_it_is(logistic):
@@ -91,16 +93,33 @@ def normal(parameters):
 @pytest.mark.parametrize(
     ("make", "words"),
     [
-        (lambda: from_log_density(lambda p: -0.5 * p**2, np.zeros(3)), ["one real number", "(3,)", "Sum"]),
-        (lambda: from_log_density(lambda p: jnp.argmax(p), np.zeros(3)), ["one real number", "int"]),
+        (
+            lambda: from_log_density(lambda p: -0.5 * p**2, np.zeros(3)),
+            ["one real number", "(3,)", "Sum"],
+        ),
+        (
+            lambda: from_log_density(lambda p: jnp.argmax(p), np.zeros(3)),
+            ["one real number", "int"],
+        ),
         (lambda: from_log_density(lambda p: (p[0], p[1]), np.zeros(3)), ["one real number"]),
-        (lambda: from_log_density(lambda p: p["missing"], {"a": 0.0}), ["log_likelihood failed", "KeyError"]),
+        (
+            lambda: from_log_density(lambda p: p["missing"], {"a": 0.0}),
+            ["log_likelihood failed", "KeyError"],
+        ),
         (lambda: from_log_density("not a function", np.zeros(3)), ["failed", "not callable"]),
-        (lambda: from_log_density(normal, np.array([0.0, np.nan])), ["initial must be finite", "nan"]),
+        (
+            lambda: from_log_density(normal, np.array([0.0, np.nan])),
+            ["initial must be finite", "nan"],
+        ),
         (lambda: from_log_density(normal, "text"), ["real numbers", "'text'"]),
         (lambda: from_log_density(normal, {}), ["at least one parameter"]),
         (
-            lambda: Posterior(logistic_log_likelihood, logistic_log_prior, {"features": np.zeros((4, 3)), "labels": np.zeros(5)}, {"beta": np.zeros(3)}),
+            lambda: Posterior(
+                logistic_log_likelihood,
+                logistic_log_prior,
+                {"features": np.zeros((4, 3)), "labels": np.zeros(5)},
+                {"beta": np.zeros(3)},
+            ),
             ["leading axis", "features 4", "labels 5"],
         ),
         (
@@ -108,7 +127,9 @@ def normal(parameters):
             ["leading axis", "scalar 7", "close over"],
         ),
         (
-            lambda: Posterior(lambda p, d: normal(p), None, np.array([1.0, np.nan, np.nan]), np.zeros(2)),
+            lambda: Posterior(
+                lambda p, d: normal(p), None, np.array([1.0, np.nan, np.nan]), np.zeros(2)
+            ),
             ["NaN", "2 of 3", "impute"],
         ),
         (
@@ -127,7 +148,12 @@ def test_bad_input_is_told_clearly(make, words):
 
 def test_two_posteriors_of_the_same_functions_share_compiled_code():
     first, second = (
-        Posterior(logistic_log_likelihood, logistic_log_prior, logistic_data(seed=s), {"beta": np.zeros(3)})
+        Posterior(
+            logistic_log_likelihood,
+            logistic_log_prior,
+            logistic_data(seed=s),
+            {"beta": np.zeros(3)},
+        )
         for s in (0, 1)
     )
     structures = [jax.tree_util.tree_structure(p.potential) for p in (first, second)]

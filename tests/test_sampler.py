@@ -108,7 +108,14 @@ def test_decision_compares_the_acceptance_of_the_schedule_not_of_the_warm_up(log
 
 def test_chains_may_start_apart(logistic):
     starts = np.array([[1.0, 0.0, 0.0], [0.0, 1.0, 0.0]])
-    run = sample(logistic, 1, 2, method="hmc", initial_positions=starts, **{**QUICK, "warmup": 0, "step_size": 1e-6})
+    run = sample(
+        logistic,
+        1,
+        2,
+        method="hmc",
+        initial_positions=starts,
+        **{**QUICK, "warmup": 0, "step_size": 1e-6},
+    )
     np.testing.assert_allclose(run.draws[:, 0], starts, atol=1e-4)
 
 
@@ -175,9 +182,18 @@ def test_bad_settings_are_told_clearly(settings, words):
 @pytest.mark.parametrize(
     ("posterior", "words"),
     [
-        (from_log_density(lambda x: jnp.log(x[0]) - x[1] ** 2, np.array([-1.0, 0.0])), ["finite", "nan", "[-1."]),
-        (from_log_density(lambda x: jnp.log(x[0]) - x[1] ** 2, np.array([0.0, 0.0])), ["-inf", "support"]),
-        (from_log_density(lambda x: -jnp.sqrt(x[0]) - x[1] ** 2, np.array([0.0, 1.0])), ["gradient", "coordinate 0"]),
+        (
+            from_log_density(lambda x: jnp.log(x[0]) - x[1] ** 2, np.array([-1.0, 0.0])),
+            ["finite", "nan", "[-1."],
+        ),
+        (
+            from_log_density(lambda x: jnp.log(x[0]) - x[1] ** 2, np.array([0.0, 0.0])),
+            ["-inf", "support"],
+        ),
+        (
+            from_log_density(lambda x: -jnp.sqrt(x[0]) - x[1] ** 2, np.array([0.0, 1.0])),
+            ["gradient", "coordinate 0"],
+        ),
     ],
 )
 def test_a_start_that_is_not_finite_is_told_clearly(posterior, words):

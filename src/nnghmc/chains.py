@@ -111,7 +111,8 @@ def run_chains(
     """Make these draws in every chain, or as many of them as a stop request allows."""
     num_chains, dim = states.position.shape
     history = History(num_chains, len(draw_numbers), dim)
-    for draws, states in _chunks(algorithm, tuning, key, states, draw_numbers, supervision):
+    chunks = _chunks(algorithm, tuning, key, states, draw_numbers, supervision)
+    for draws, states in chunks:  # noqa: B007 (the last states are the result)
         on_chunk(draw_numbers.start + history.length, draws)
         history.write(draws)
         supervision.reporter.advance(len(draws.positions), history.acceptance)

@@ -8,7 +8,6 @@ from typing import Annotated, Any
 import numpy as np
 import typer
 from rich.console import Console
-from rich.markup import escape
 
 from nnghmc.comparison import compare
 from nnghmc.errors import NnghmcError, SettingsError

@@ -103,7 +103,9 @@ def compare(*runs: Run, ess: str = "bulk") -> Comparison:
                 f"a comparison needs at least 4 draws a chain, got {run.draws.shape[1]}."
             )
     sizes = [ESS_FORMULAS[ess](run.draws) for run in runs]
-    rates = [np.median(size) / run.cost.total.seconds for run, size in zip(runs, sizes, strict=True)]
+    rates = [
+        np.median(size) / run.cost.total.seconds for run, size in zip(runs, sizes, strict=True)
+    ]
     rows = (
         _row(run, size, rate, rate / rates[0])
         for run, size, rate in zip(runs, sizes, rates, strict=True)

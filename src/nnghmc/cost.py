@@ -38,9 +38,7 @@ class PhaseCost:
 
 @dataclass
 class Cost:
-    """The cost of a run: before anything is kept, while gradients are collected, in training (with
-    the draws that probe it), and while draws are kept.
-    """
+    """The cost of a run by phase; that of training includes the draws that probe the network."""
 
     warmup: PhaseCost = field(default_factory=PhaseCost)
     collect: PhaseCost = field(default_factory=PhaseCost)
@@ -71,11 +69,11 @@ class _CompilationClock:
     def __init__(self) -> None:
         self._spans: list[tuple[float, float]] = []
 
-    def __call__(self, event: str, duration: float, **_: str | int) -> None:
+    def __call__(self, event: str, duration_secs: float, **kwargs: str | int) -> None:
         if event not in _COMPILATION_EVENTS:
             return
         end = time.perf_counter()
-        start = end - duration
+        start = end - duration_secs
         while self._spans and self._spans[-1][0] >= start:
             self._spans.pop()
         self._spans.append((start, end))

@@ -35,7 +35,8 @@ def mcse_mean(draws: np.ndarray) -> np.ndarray:
 def _each_coordinate(statistic: str, draws: np.ndarray) -> np.ndarray:
     arviz = load_arviz()
     dataset = arviz.convert_to_dataset({"x": draws})
-    return np.asarray(getattr(arviz, statistic)(dataset)["x"])
+    with np.errstate(invalid="ignore", divide="ignore"):  # chains that never moved: NaN says it
+        return np.asarray(getattr(arviz, statistic)(dataset)["x"])
 
 
 def paper_ess(draws: np.ndarray) -> np.ndarray:

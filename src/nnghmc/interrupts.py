@@ -14,6 +14,7 @@ class StopRequest:
         self.made = False
 
     def __call__(self, signal_number: int, frame: FrameType | None) -> None:
+        """Note the request; this is the signal handler."""
         if self.made:
             raise KeyboardInterrupt
         self.made = True

@@ -100,9 +100,7 @@ def draw_contours(axis: Axes, potential: Callable[[Any], Any], bounds: Bounds) -
     grid = np.stack(np.meshgrid(*(np.linspace(*bound, 200) for bound in bounds)), axis=-1)
     height = np.asarray(jax.vmap(jax.vmap(potential))(jnp.asarray(grid)))
     levels = height.min() + 0.5 * np.array([0.5, 1.0, 2.0, 3.0]) ** 2
-    axis.contour(
-        grid[..., 0], grid[..., 1], height, levels=levels, colors="0.55", linewidths=0.8
-    )
+    axis.contour(grid[..., 0], grid[..., 1], height, levels=levels, colors="0.55", linewidths=0.8)
 
 
 def draw_points(axis: Axes, draws: np.ndarray, colour: str, most: int = 4000) -> None:

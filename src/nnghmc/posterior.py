@@ -96,9 +96,7 @@ class Posterior:
         self.dims = {name: list(axes) for name, axes in (dims or {}).items()}
         self.coords = {axis: list(labels) for axis, labels in (coords or {}).items()}
         self.num_observations = _checked_num_observations(data)
-        self._density = Density(
-            log_likelihood, log_prior, jax.tree.map(jnp.asarray, data), layout
-        )
+        self._density = Density(log_likelihood, log_prior, jax.tree.map(jnp.asarray, data), layout)
         self._check_functions()
 
     @property

@@ -5,7 +5,14 @@ from contextlib import contextmanager
 from typing import Protocol
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    TaskID,
+    TextColumn,
+    TimeRemainingColumn,
+)
 
 
 class Reporter(Protocol):
@@ -39,7 +46,7 @@ class Bar:
 
     def __init__(self, progress: Progress):
         self._progress = progress
-        self._task = None
+        self._task: TaskID | None = None
 
     def begin(self, phase: str, total: int) -> None:
         """A new line for this phase."""

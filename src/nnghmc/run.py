@@ -98,7 +98,8 @@ class Run:
 
     def summary(self) -> pd.DataFrame:
         """Mean, standard deviation, interval, Monte Carlo error, ESS and R-hat by variable."""
-        return load_arviz().summary(self.to_arviz())
+        with np.errstate(invalid="ignore", divide="ignore"):  # chains that never moved: NaN says it
+            return load_arviz().summary(self.to_arviz())
 
     def __str__(self) -> str:
         chains, draws, dim = self.draws.shape

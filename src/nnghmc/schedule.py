@@ -1,4 +1,4 @@
-"""When to train, when to hand over to the learned gradient, and when to give up: as in the paper."""
+"""When to train, when to hand over to the learned gradient, when to give up: the paper's way."""
 
 from dataclasses import dataclass
 

@@ -8,10 +8,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from support import KNOWN_TARGETS, random_gradient
 from scipy.linalg import expm
 
 from nnghmc.kernels import simulate
+from support import KNOWN_TARGETS, random_gradient
 
 PRECISION = np.diag([4.0, 1.0, 0.25])
 SYSTEM = np.block([[np.zeros((3, 3)), np.eye(3)], [-PRECISION, np.zeros((3, 3))]])

@@ -9,10 +9,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from support import repeat
 from scipy import stats
 
 from nnghmc.kernels import hmc, true_gradient_hmc
+from support import repeat
 
 CHAINS = 40_000
 TRANSITIONS = 6
@@ -91,9 +91,7 @@ def test_the_chains_do_move(target_and_gradient):
     """A kernel that rejects everything leaves every target unchanged, and proves nothing."""
     target, gradient = target_and_gradient
     dim = target.exact_draws(1, seed=0).shape[1]
-    algorithm = hmc(
-        target.potential, gradient, target.step_size, target.num_steps, jnp.ones(dim)
-    )
+    algorithm = hmc(target.potential, gradient, target.step_size, target.num_steps, jnp.ones(dim))
     starts = target.exact_draws(CHAINS, seed=1)
     moved = np.any(ends_of_chains(target, algorithm) != starts, axis=1)
     assert moved.mean() > 0.2

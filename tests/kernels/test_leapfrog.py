@@ -1,4 +1,4 @@
-"""The theory that exactness rests on: leapfrog is reversible and preserves volume, for any field."""
+"""What exactness rests on: leapfrog is reversible and preserves volume, for any field."""
 
 import jax
 import jax.numpy as jnp

@@ -31,7 +31,8 @@ def test_learns_on_points_it_has_not_seen():
 
 def test_same_key_same_network():
     first, again, other = (
-        fit(GradientMLP(8), gradient_data(), jax.random.key(k), Training(epochs=3)) for k in (0, 0, 1)
+        fit(GradientMLP(8), gradient_data(), jax.random.key(k), Training(epochs=3))
+        for k in (0, 0, 1)
     )
     q = jnp.array([0.3, 20.0])
     assert jnp.array_equal(first.gradient(q), again.gradient(q))

@@ -62,7 +62,7 @@ def test_points_that_are_not_finite_are_dropped():
 
 def test_bad_input_is_told_clearly():
     data = some_data()
-    with pytest.raises(SettingsError, match="between 0 and 1, got 1.5"):
+    with pytest.raises(SettingsError, match=r"between 0 and 1, got 1\.5"):
         data.split(1.5, seed=0)
     with pytest.raises(GradientDataError, match="at least 2 trajectories"):
         data.select(data.trajectories == 5).select(np.arange(4)).split(0.5, seed=0)

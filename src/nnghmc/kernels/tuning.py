@@ -1,4 +1,4 @@
-"""Step size, number of steps and inverse mass matrix: checked once, then inputs of compiled code."""
+"""Step size, number of steps and mass matrix: checked once, then inputs of compiled code."""
 
 from collections.abc import Callable
 from typing import Any, TypeAlias, TypeVar

@@ -2,7 +2,9 @@
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
+import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.figure import Figure
 
@@ -19,7 +21,11 @@ STEP_SIZE, NUM_STEPS = 0.1, 5
 HIDDEN, EPOCHS = 100, 50
 COLLECTED_DRAWS = 1000
 BOUNDS = ((-2.0, 2.0), (-0.35, 0.95))
-TRAJECTORY = {"start": ((1.0, 0.2), (0.8, 0.9)), "step_size": 0.02, "num_steps": 1000}
+TRAJECTORY: dict[str, Any] = {
+    "start": ((1.0, 0.2), (0.8, 0.9)),
+    "step_size": 0.02,
+    "num_steps": 1000,
+}
 
 
 @dataclass(frozen=True)
@@ -47,7 +53,12 @@ class BananaExperiment:
 def run_banana(draws: int = 5000, seed: int = 0, progress: bool = True) -> BananaExperiment:
     """Sample the banana both ways: gradients of 1,000 draws of HMC, then the learned gradient."""
     posterior = banana()
-    common = {"step_size": STEP_SIZE, "num_steps": NUM_STEPS, "seed": seed, "progress": progress}
+    common: dict[str, Any] = {
+        "step_size": STEP_SIZE,
+        "num_steps": NUM_STEPS,
+        "seed": seed,
+        "progress": progress,
+    }
     standard = sample(posterior, draws, CHAINS, method="hmc", **common)
     learned = sample(
         posterior,
@@ -64,7 +75,7 @@ def run_banana(draws: int = 5000, seed: int = 0, progress: bool = True) -> Banan
 
 def banana_figure(experiment: BananaExperiment) -> Figure:
     """Gradient field, draws and one long trajectory: the true gradient above, the learned below."""
-    figure, axes = plots.plt.subplots(2, 3, figsize=(12, 6.4), sharex=True, sharey=True)
+    figure, axes = plt.subplots(2, 3, figsize=(12, 6.4), sharex=True, sharey=True)
     posterior = experiment.standard.posterior
     gradients = [("true", posterior.gradient, experiment.standard)]
     if experiment.learned.surrogate is not None:

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
+from typing import Any
 
 import numpy as np
 
@@ -43,18 +44,17 @@ class GradientData:
     @classmethod
     def from_paths(
         cls,
-        positions: np.ndarray,
-        potentials: np.ndarray,
-        gradients: np.ndarray,
-        num_steps: np.ndarray,
+        positions: Any,
+        potentials: Any,
+        gradients: Any,
+        num_steps: Any,
         first_trajectory: int,
     ) -> "GradientData":
         """The points of recorded paths of shape (trajectories, chains, steps, dim).
 
         Only the first `num_steps` rows of each path, shape (trajectories, chains), were walked.
         """
-        num_trajectories, num_chains, rows = potentials.shape
-        walked = np.arange(rows) < num_steps[..., np.newaxis]
+        walked = np.arange(potentials.shape[2]) < num_steps[..., np.newaxis]
         trajectory, chain, _ = np.nonzero(walked)
         return cls(
             positions[walked],

@@ -18,9 +18,7 @@ class Standardisation(eqx.Module):
     def of(cls, values: np.ndarray) -> "Standardisation":
         """The standardisation of the columns of `values`."""
         spread = values.std(axis=0)
-        return cls(
-            jnp.asarray(values.mean(axis=0)), jnp.asarray(np.where(spread > 0, spread, 1.0))
-        )
+        return cls(jnp.asarray(values.mean(axis=0)), jnp.asarray(np.where(spread > 0, spread, 1.0)))
 
     def apply(self, values: Any) -> Any:
         """To the standard scale; NumPy arrays stay on the host."""

@@ -1,0 +1,204 @@
+"""The command line as a person meets it: what it prints, writes, refuses, and its exit codes."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+
+from nnghmc.cli import main
+from nnghmc.diagnostics import load_arviz
+
+QUICK = ["--draws", "30", "--chains", "2", "--warmup", "10", "--num-steps", "3", "--epochs", "2"]
+SCHEDULE = ["--start", "10", "--stop", "20", "--every", "10", "--tolerance", "1.0"]
+
+MODEL = """
+import jax.numpy as jnp
+import numpy as np
+from nnghmc import from_log_density
+
+normal = from_log_density(lambda p: -0.5 * jnp.sum(p["theta"] ** 2), {"theta": np.zeros(2)})
+number = 5
+def make():
+    return normal
+def broken():
+    return 1 / 0
+def bad_start():
+    return from_log_density(lambda x: jnp.log(x[0]), np.array([-1.0]))
+def vector():
+    return from_log_density(lambda x: -x**2, np.zeros(3))
+"""
+
+
+@pytest.fixture
+def command(capsys, monkeypatch):
+    def run(*arguments):
+        monkeypatch.setattr(sys, "argv", ["nnghmc", *map(str, arguments)])
+        monkeypatch.setenv("COLUMNS", "100")
+        with pytest.raises(SystemExit) as ended:
+            main()
+        captured = capsys.readouterr()
+        return ended.value.code, captured.out, captured.err
+
+    return run
+
+
+@pytest.fixture
+def model(tmp_path, monkeypatch):
+    (tmp_path / "my_model.py").write_text(MODEL)
+    (tmp_path / "typo.py").write_text("import numpy\n\nnumpy.zeroes(3)\n")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    return tmp_path / "my_model.py"
+
+
+@pytest.mark.parametrize("name", ["normal", "make"])
+def test_samples_a_posterior_of_a_file(command, model, name):
+    code, out, _ = command("sample", f"{model}:{name}", *QUICK, *SCHEDULE)
+    assert code == 0
+    assert "NNgHMC: 2 chains × 30 draws" in out
+    assert "theta[0]" in out
+
+
+def test_samples_a_posterior_of_a_module(command, model):
+    code, out, _ = command("sample", "my_model:normal", *QUICK, "--method", "hmc")
+    assert code == 0
+    assert "standard HMC" in out
+
+
+def test_compares_methods_and_writes_everything(command, tmp_path):
+    out_folder = tmp_path / "deep" / "results"
+    methods = ["--method", "hmc", "--method", "nnghmc", "--ess", "paper"]
+    code, out, _ = command("sample", "banana", *methods, *QUICK, *SCHEDULE, "--out", out_folder)
+    assert code == 0
+    assert "speed-up" in out
+    assert "the paper's formula" in out
+    assert {path.name for path in out_folder.iterdir()} == {
+        "hmc.nc",
+        "hmc-summary.csv",
+        "hmc-trace.png",
+        "nnghmc.nc",
+        "nnghmc-summary.csv",
+        "nnghmc-trace.png",
+        "marginals.png",
+        "comparison.csv",
+    }
+    data = load_arviz().from_netcdf(str(out_folder / "nnghmc.nc"))
+    assert data.posterior["x"].shape == (2, 30, 2)
+    assert data.warmup_posterior.sizes["draw"] > 10
+
+
+def test_ranges_and_a_mass_matrix_from_a_file(command, model, tmp_path):
+    np.save(tmp_path / "matrix.npy", np.array([0.5, 0.5]))
+    lengths = ["--step-size", "0.1:0.3", "--num-steps", "2:5"]
+    code, _, _ = command(
+        "sample",
+        f"{model}:normal",
+        "--method",
+        "hmc",
+        *QUICK,
+        *lengths,
+        "--inverse-mass-matrix",
+        tmp_path / "matrix.npy",
+        "--out",
+        tmp_path / "out",
+    )
+    assert code == 0
+    steps = load_arviz().from_netcdf(str(tmp_path / "out" / "hmc.nc")).sample_stats["n_steps"]
+    assert set(np.unique(steps)) == {2, 3, 4, 5}
+
+
+def test_demo_writes_its_figures(command, tmp_path):
+    code, out, _ = command("demo", "--draws", 50, "--out", tmp_path)
+    assert code == 0
+    assert "speed-up" in out
+    assert "truth" in out
+    written = {path.name: path.stat().st_size for path in tmp_path.iterdir()}
+    assert set(written) == {"banana.png", "marginals.png", "trace-hmc.png", "trace-nnghmc.png"}
+    assert min(written.values()) > 10_000
+
+
+def test_help_is_enough_to_work_from(command):
+    code, out, _ = command("sample", "--help")
+    assert code == 0
+    for word in ("TARGET", "banana", "file.py:name", "--step-size", "--start", "--out"):
+        assert word in out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["unknown"], ["TARGET must be a built-in name", "'unknown'", "file.py:name"]),
+        (["nowhere.py:thing"], ["nowhere.py", "no such file"]),
+        (["typo.py:thing"], ["typo.py could not be imported", "AttributeError", "line 3"]),
+        (["no_such_module:thing"], ["could not be imported", "ModuleNotFoundError"]),
+        (["my_model.py:absent"], ["has no 'absent'", "normal"]),
+        (["my_model.py:number"], ["must name a Posterior", "int"]),
+        (
+            ["my_model.py:broken"],
+            ["broken() of my_model.py failed", "ZeroDivisionError", "line 11"],
+        ),
+        (["my_model.py:bad_start"], ["must be finite", "nan", "initial point"]),
+        (["my_model.py:vector"], ["one real number", "(3,)", "Sum"]),
+        (["banana", "--step-size", "-0.1"], ["step_size", "-0.1"]),
+        (["banana", "--step-size", "small"], ["--step-size", "LOW:HIGH", "'small'"]),
+        (["banana", "--num-steps", "0"], ["num_steps", "0"]),
+        (["banana", "--draws", "0"], ["draws", "0"]),
+        (["banana", "--chains", "-2"], ["chains", "-2"]),
+        (["banana", "--start", "50", "--stop", "10"], ["start=50", "stop=10"]),
+        (
+            ["banana", "--inverse-mass-matrix", "absent.npy"],
+            ["--inverse-mass-matrix", "absent.npy"],
+        ),
+        (["banana", "--out", "my_model.py/results"], ["--out", "folder"]),
+    ],
+)
+def test_bad_input_is_a_short_message_and_an_exit_code(command, model, arguments, words):
+    code, out, err = command("sample", *arguments)
+    assert code == 2
+    assert out == ""
+    assert err.startswith("error: ")
+    assert "Traceback" not in err
+    assert len(err.strip().splitlines()) <= 2
+    assert all(word in err for word in words), err
+
+
+SLOW_MODEL = """
+import time
+import jax, jax.numpy as jnp, numpy as np
+from nnghmc import from_log_density
+
+def wait(_):
+    time.sleep(0.005)
+
+def log_density(x):
+    jax.debug.callback(wait, x)
+    return -0.5 * jnp.sum(x**2)
+
+slow = from_log_density(log_density, np.zeros(2))
+"""
+
+
+def test_ctrl_c_saves_what_was_made(tmp_path):
+    (tmp_path / "slow.py").write_text(SLOW_MODEL)
+    program = [sys.executable, "-c", "from nnghmc.cli import main; main()"]
+    sizes = ["--draws", "100000", "--chains", "1", "--warmup", "5", "--num-steps", "1"]
+    process = subprocess.Popen(
+        [*program, "sample", "slow.py:slow", *sizes, "--method", "hmc", "--out", "out"],
+        cwd=tmp_path,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ},
+    )
+    time.sleep(12)
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=60)
+    assert process.returncode == 130, err
+    assert "incomplete" in out
+    data = load_arviz().from_netcdf(str(tmp_path / "out" / "hmc.nc"))
+    assert 0 < data.posterior.sizes["draw"] < 100_000
+    assert data.posterior.attrs["complete"] == 0

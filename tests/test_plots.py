@@ -1,0 +1,65 @@
+import jax
+import matplotlib.pyplot as plt
+import numpy as np
+import pytest
+
+from nnghmc import from_log_density, plots, sample
+from nnghmc.paper.targets import banana
+
+
+@pytest.fixture(scope="module")
+def wide_run():
+    posterior = from_log_density(
+        lambda p: -0.5 * jax.numpy.sum(p["w"] ** 2) - p["a"] ** 2, {"w": np.zeros(15), "a": 0.0}
+    )
+    return sample(
+        posterior, 30, 2, method="hmc", step_size=0.5, num_steps=3, warmup=5, progress=False
+    )
+
+
+@pytest.fixture(autouse=True)
+def _close_figures():
+    yield
+    plt.close("all")
+
+
+def test_many_scalars_share_a_row_a_variable(wide_run):
+    assert len(plots.trace(wide_run).axes) == 2 * 2
+
+
+def test_few_scalars_have_a_row_each():
+    run = sample(banana(), 30, 2, method="hmc", num_steps=3, warmup=5, progress=False)
+    figure = plots.trace(run)
+    assert len(figure.axes) == 2 * 2
+    assert {axis.get_title() for axis in figure.axes} == {"x[0]", "x[1]"}
+
+
+def test_marginals_of_several_runs(wide_run):
+    figure = plots.marginals(wide_run, wide_run)
+    assert len(figure.axes) == plots.MOST_SCALARS
+    assert len(figure.legends[0].get_texts()) == 2
+
+
+def test_trajectory_starts_where_it_is_told():
+    _, axis = plt.subplots()
+    plots.draw_trajectory(axis, lambda q: q, ([1.0, 0.0], [0.0, 1.0]), 0.1, 20, "red")
+    line = axis.lines[0].get_xydata()
+    assert line.shape == (21, 2)
+    np.testing.assert_array_equal(line[0], [1.0, 0.0])
+    np.testing.assert_allclose(np.linalg.norm(line, axis=1), 1.0, atol=0.01)
+
+
+def test_arrows_point_downhill():
+    _, axis = plt.subplots()
+    plots.draw_gradient_field(axis, lambda q: q, ((-1.0, 1.0), (-1.0, 1.0)), resolution=4)
+    arrows = axis.collections[0]
+    directions = np.column_stack([arrows.U, arrows.V])
+    places = np.column_stack([arrows.X, arrows.Y])
+    assert (np.sum(directions * places, axis=1) < 0).all()
+
+
+def test_save_writes_and_closes(tmp_path, wide_run):
+    figure = plots.marginals(wide_run)
+    plots.save(figure, tmp_path / "figure.png")
+    assert (tmp_path / "figure.png").stat().st_size > 5_000
+    assert not plt.get_fignums()
