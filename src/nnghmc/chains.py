@@ -21,6 +21,7 @@ from jaxtyping import Array, PRNGKeyArray
 
 from nnghmc.interrupts import StopRequest
 from nnghmc.kernels.hmc import HMCInfo, HMCState
+from nnghmc.kernels.leapfrog import Path
 from nnghmc.kernels.tuning import Tuning
 from nnghmc.progress import Reporter
 
@@ -106,12 +107,17 @@ def run_chains(
     states: HMCState,
     draw_numbers: range,
     supervision: Supervision,
+    record_steps: int = 0,
     on_chunk: Callable[[int, Draws], None] = lambda first, draws: None,
 ) -> tuple[HMCState, History]:
-    """Make these draws in every chain, or as many of them as a stop request allows."""
+    """Make these draws in every chain, or as many of them as a stop request allows.
+
+    `record_steps` is that of the kernel; `on_chunk` gets the number of a chunk's first draw and
+    its draws, paths and all, before they are forgotten.
+    """
     num_chains, dim = states.position.shape
     history = History(num_chains, len(draw_numbers), dim)
-    chunks = _chunks(algorithm, tuning, key, states, draw_numbers, supervision)
+    chunks = _chunks(algorithm, tuning, key, states, draw_numbers, supervision, record_steps)
     for draws, states in chunks:  # noqa: B007 (the last states are the result)
         on_chunk(draw_numbers.start + history.length, draws)
         history.write(draws)
@@ -126,16 +132,15 @@ def _chunks(
     states: HMCState,
     draw_numbers: range,
     supervision: Supervision,
+    record_steps: int,
 ) -> Iterator[tuple[Draws, HMCState]]:
-    shapes = _shapes_of_a_draw(algorithm, tuning, key, states)
-    capacity = supervision.chunk_size or _capacity(shapes)
+    capacity = supervision.chunk_size or _capacity(states, record_steps)
     first, size = draw_numbers.start, 1
     while first < draw_numbers.stop and not supervision.stop.made:
         size = min(size, capacity, draw_numbers.stop - first)
         started = time.perf_counter()
-        states, filled = _chunk(
-            algorithm, tuning, key, states, jnp.asarray(first), jnp.asarray(size), capacity
-        )
+        numbers = (jnp.asarray(first), jnp.asarray(size))
+        states, filled = _chunk(algorithm, tuning, key, states, *numbers, capacity, record_steps)
         draws = jax.tree.map(lambda rows, size=size: np.asarray(rows)[:size], filled)
         elapsed = time.perf_counter() - started
         yield draws, states
@@ -143,9 +148,9 @@ def _chunks(
         size = max(1, int(size * min(SECONDS_A_CHUNK / elapsed, 8.0)))
 
 
-def _capacity(shapes: Draws) -> int:
+def _capacity(states: HMCState, record_steps: int) -> int:
     """How many draws a chunk may hold: what fits into its share of memory."""
-    bytes_a_draw = sum(part.size * part.dtype.itemsize for part in jax.tree.leaves(shapes))
+    bytes_a_draw = states.position.nbytes * (1 + 2 * record_steps)
     return int(np.clip(BYTES_A_CHUNK // bytes_a_draw, 1, MOST_DRAWS_A_CHUNK))
 
 
@@ -164,16 +169,6 @@ def _one_draw(
     return states, Draws(states.position, states.potential, info)
 
 
-def _shapes_of_a_draw(
-    algorithm: Algorithm, tuning: Tuning, key: PRNGKeyArray, states: HMCState
-) -> Draws:
-    def one_draw(algorithm: Algorithm, tuning: Tuning, key: PRNGKeyArray, states: HMCState) -> Any:
-        metric = default_metric(tuning.inverse_mass_matrix)
-        return _one_draw(algorithm, tuning, metric, key, states)[1]
-
-    return eqx.filter_eval_shape(one_draw, algorithm, tuning, key, states)
-
-
 @eqx.filter_jit
 def _chunk(
     algorithm: Algorithm,
@@ -183,6 +178,7 @@ def _chunk(
     first: Array,
     size: Array,
     capacity: int,
+    record_steps: int,
 ) -> tuple[HMCState, Draws]:
     """The draws numbered `first` and on, `size` of them, in the first rows of `capacity` rows.
 
@@ -196,6 +192,25 @@ def _chunk(
         states, draws = _one_draw(algorithm, tuning, metric, draw_key, states)
         return states, jax.tree.map(lambda rows, new: rows.at[row].set(new), filled, draws)
 
-    shapes = _shapes_of_a_draw(algorithm, tuning, key, states)
-    empty = jax.tree.map(lambda part: jnp.zeros((capacity, *part.shape), part.dtype), shapes)
-    return jax.lax.fori_loop(0, size, body, (states, empty))
+    return jax.lax.fori_loop(0, size, body, (states, _room(states, capacity, record_steps)))
+
+
+def _room(states: HMCState, capacity: int, record_steps: int) -> Draws:
+    """Room for the draws of a chunk, said outright: finding out would trace the model once more."""
+    num_chains, dim = states.position.shape
+
+    def zeros(*shape: int, dtype: Any = states.position.dtype) -> Array:
+        return jnp.zeros((capacity, num_chains, *shape), dtype)
+
+    info = HMCInfo(
+        acceptance_rate=zeros(),
+        is_accepted=zeros(dtype=bool),
+        is_divergent=zeros(dtype=bool),
+        is_nonfinite=zeros(dtype=bool),
+        energy=zeros(),
+        energy_error=zeros(),
+        step_size=zeros(),
+        num_integration_steps=zeros(dtype=jnp.int32),
+        path=Path(zeros(record_steps, dim), zeros(record_steps), zeros(record_steps, dim)),
+    )
+    return Draws(zeros(dim), zeros(), info)

@@ -1,4 +1,4 @@
-"""The banana of the paper: ε = 0.1, L = 5, 5,000 draws; h = 100, 50 epochs, 1,000 draws' gradients."""
+"""The paper's banana: ε = 0.1, L = 5, 5,000 draws; h = 100, 50 epochs, gradients of 1,000 draws."""
 
 import numpy as np
 import pytest

@@ -29,10 +29,9 @@ def collect(
             )
         )
 
-    algorithm = eqx.Partial(
-        true_gradient_hmc, potential_and_gradient, record_steps=tuning.most_steps
-    )
+    rows = tuning.most_steps
+    algorithm = eqx.Partial(true_gradient_hmc, potential_and_gradient, record_steps=rows)
     states, history = run_chains(
-        algorithm, tuning, key, states, draw_numbers, supervision, keep_path
+        algorithm, tuning, key, states, draw_numbers, supervision, rows, keep_path
     )
     return states, history, parts

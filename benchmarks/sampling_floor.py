@@ -1,0 +1,172 @@
+"""How far the sampling phase is from its floor: the true potential evaluations timed alone.
+
+On the 50,000 × 200 logistic regression, with 1 and with 8 chains. Rounds of floor and sampling
+alternate in one process, since the machine is shared; the ratio is that of the medians. A second
+part measures peak memory in fresh processes, for few and for many draws.
+
+    python benchmarks/sampling_floor.py [--quick]
+"""
+
+import argparse
+import json
+import statistics
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+
+from logistic import logistic_posterior
+from machine import provenance
+from nnghmc import GradientMLP, TrainingSchedule, sample
+
+RESULTS = Path(__file__).parent / "results" / "sampling_floor.md"
+STEP_SIZE, NUM_STEPS, HIDDEN = 0.01, 20, 100
+LIMIT = 1.3
+
+
+@eqx.filter_jit
+def potentials_alone(potential, positions, times):
+    """So many evaluations for all chains, one after the other, each depending on the last."""
+
+    def body(_, carry):
+        positions, total = carry
+        values = jax.vmap(potential)(positions)
+        return positions + 1e-300 * values[:, None], total + values
+
+    return jax.lax.fori_loop(0, times, body, (positions, jnp.zeros(len(positions))))[1]
+
+
+def learned_run(posterior, chains, draws):
+    """NNgHMC that hands over whatever its acceptance: its cost does not depend on it."""
+    return sample(
+        posterior,
+        draws,
+        chains,
+        step_size=STEP_SIZE,
+        num_steps=NUM_STEPS,
+        warmup=0,
+        network=GradientMLP(HIDDEN),
+        epochs=1,
+        schedule=TrainingSchedule.once(3, tolerance=1.0, probe_draws=1),
+        progress=False,
+    )
+
+
+def floor_seconds(posterior, chains, draws):
+    positions = jnp.broadcast_to(posterior.initial, (chains, posterior.dim))
+    started = time.perf_counter()
+    potentials_alone(posterior.potential, positions, jnp.asarray(draws)).block_until_ready()
+    return time.perf_counter() - started
+
+
+def measure(posterior, chains, draws, rounds):
+    floor_seconds(posterior, chains, 1)
+    first = learned_run(posterior, chains, 1)
+    floors, samples = [], []
+    for _ in range(rounds):
+        floors.append(floor_seconds(posterior, chains, draws))
+        cost = learned_run(posterior, chains, draws).cost.sample
+        samples.append(cost.seconds - cost.compile_seconds)
+    return {
+        "chains": chains,
+        "floor": statistics.median(floors) / draws,
+        "sample": statistics.median(samples) / draws,
+        "ratio": statistics.median(samples) / statistics.median(floors),
+        "compile": first.cost.total.compile_seconds,
+    }
+
+
+def memory_of(draws):
+    """What `report_memory` finds in a fresh process."""
+    output = subprocess.run(
+        [sys.executable, __file__, "--memory", str(draws)],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return json.loads(output.stdout)
+
+
+def report_memory(draws):
+    """Memory in MB after one run with a single draw, and the peak over one with so many."""
+    posterior = logistic_posterior()
+    learned_run(posterior, 8, 1)
+    Path("/proc/self/clear_refs").write_text("5")  # the peak starts over
+    before = _status("VmRSS")
+    run = learned_run(posterior, 8, draws)
+    kept = run.draws.nbytes + sum(values.nbytes for values in run.stats.values())
+    print(json.dumps({"before": before, "peak": _status("VmHWM"), "kept": kept / 2**20}))
+
+
+def _status(name):
+    for line in Path("/proc/self/status").read_text().splitlines():
+        if line.startswith(name):
+            return int(line.split()[1]) / 1024
+    raise KeyError(name)
+
+
+def table(rows, memory):
+    lines = [
+        "# The sampling phase against its floor",
+        "",
+        f"Made by `make bench`. {provenance()}.",
+        "",
+        f"Logistic regression, 50,000 × 200, double precision; L = {NUM_STEPS}, "
+        f"h = {HIDDEN}. Milliseconds a draw (all chains together); the floor is the true "
+        "potential evaluations timed alone, in a compiled loop. Compiling is the whole run's, "
+        "all phases, and not part of the other columns.",
+        "",
+        "| chains | floor, ms | sampling, ms | ratio | compiling, s |",
+        "|---:|---:|---:|---:|---:|",
+    ]
+    lines += [
+        f"| {row['chains']} | {1e3 * row['floor']:.2f} | {1e3 * row['sample']:.2f} "
+        f"| {row['ratio']:.2f} | {row['compile']:.1f} |"
+        for row in rows
+    ]
+    lines += [
+        "",
+        "Memory of a whole process with 8 chains (the data are 76 MB), after a first run that "
+        "compiled everything, and its peak over a second one:",
+        "",
+        "| draws a chain | before, MB | peak, MB | growth, MB | draws and statistics, MB |",
+        "|---:|---:|---:|---:|---:|",
+    ]
+    lines += [
+        f"| {draws:,} | {found['before']:.0f} | {found['peak']:.0f} "
+        f"| {found['peak'] - found['before']:.0f} | {found['kept']:.0f} |"
+        for draws, found in memory.items()
+    ]
+    lines.append("")
+    return "\n".join(lines)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--quick", action="store_true", help="fewer rounds; prints, writes nothing")
+    parser.add_argument("--memory", type=int, help=argparse.SUPPRESS)
+    arguments = parser.parse_args()
+    if arguments.memory:
+        report_memory(arguments.memory)
+        return
+    rounds, draws, memory_draws = (
+        (2, 50, (50, 500)) if arguments.quick else (7, 200, (200, 1000, 5000))
+    )
+    posterior = logistic_posterior()
+    rows = [measure(posterior, chains, draws, rounds) for chains in (1, 8)]
+    del posterior
+    text = table(rows, {draws: memory_of(draws) for draws in memory_draws})
+    print(text)
+    if not arguments.quick:
+        RESULTS.parent.mkdir(exist_ok=True)
+        RESULTS.write_text(text)
+    if any(row["ratio"] > LIMIT for row in rows):
+        sys.exit(f"a ratio is above {LIMIT}")
+
+
+if __name__ == "__main__":
+    main()
