@@ -2,6 +2,7 @@
 
 import dataclasses
 import warnings
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -168,16 +169,21 @@ class _Sampling:
 
     def warm_up(self, states: HMCState) -> HMCState:
         """Standard HMC before anything is collected or kept."""
-        if self.plan.warmup:
-            states, history = self.advance("warmup", "warmup", states, range(self.plan.warmup))
-            self.discarded.append(history)
+        if not self.plan.warmup:
+            return states
+        numbers = range(self.plan.warmup)
+        if self.plan.method == "nnghmc":  # the compiled kernel of collecting serves here too
+            return self.collect("warmup", states, numbers, keep=lambda part: None)
+        states, history = self.advance("warmup", "warmup", states, numbers)
+        self.discarded.append(history)
         return states
 
     def learn(self, states: HMCState) -> tuple[HMCState, LearnedGradient | None]:
         """Collect, fit, probe and decide at each training point; what takes over, if anything."""
         collected = 0
         for training_point in self.plan.schedule.training_points:
-            states = self.collect(states, range(collected, training_point))
+            numbers = range(collected, training_point)
+            states = self.collect("collect", states, numbers, keep=self.collected.append)
             collected = training_point
             if self.supervision.stop.made:
                 break
@@ -190,28 +196,34 @@ class _Sampling:
                 return probed, self.surrogate.learned
         return states, None
 
-    def collect(self, states: HMCState, draw_numbers: range) -> HMCState:
-        """Standard HMC whose gradients are kept to be learned from."""
-        self.supervision.reporter.begin("collect", len(draw_numbers))
-        with self.cost.timed("collect") as cost:
-            states, history, parts = collect(
+    def collect(
+        self,
+        phase: str,
+        states: HMCState,
+        draw_numbers: range,
+        keep: Callable[[GradientData], None],
+    ) -> HMCState:
+        """Standard HMC that hands its gradients to `keep`."""
+        self.supervision.reporter.begin(phase, len(draw_numbers))
+        with self.cost.timed(phase) as cost:
+            states, history = collect(
                 self.posterior.potential_and_gradient,
                 self.plan.tuning,
-                self.plan.key("collect"),
+                self.plan.key(phase),
                 states,
                 draw_numbers,
                 self.supervision,
+                keep,
             )
             cost.true_gradients += history.leapfrog_steps
         self.discarded.append(history)
-        self.collected += parts
         return states
 
     def train(self, training_point: int) -> Surrogate:
         """Fit the network to all gradients so far."""
         self.supervision.reporter.note("train")
         with self.cost.timed("train"):
-            self.collected = [GradientData.concatenate(self.collected)]
+            self.collected[:] = [GradientData.concatenate(self.collected)]
             key = jax.random.fold_in(self.plan.key("train"), training_point)
             return fit(self.plan.network, self.collected[0], key, self.plan.training)
 

@@ -1,5 +1,7 @@
 """Standard HMC that keeps the gradient of every leapfrog step of every chain."""
 
+from collections.abc import Callable
+
 import equinox as eqx
 from jaxtyping import PRNGKeyArray
 
@@ -16,22 +18,14 @@ def collect(
     states: HMCState,
     draw_numbers: range,
     supervision: Supervision,
-) -> tuple[HMCState, History, list[GradientData]]:
-    """Make these draws with the true gradient; the gradient data come in parts, a part a chunk."""
-    parts: list[GradientData] = []
+    keep: Callable[[GradientData], None],
+) -> tuple[HMCState, History]:
+    """Make these draws with the true gradient, and hand over the gradient data of each chunk."""
 
     def keep_path(first: int, draws: Draws) -> None:
-        path = draws.info.path
-        num_steps = draws.info.num_integration_steps
-        parts.append(
-            GradientData.from_paths(
-                path.positions, path.potentials, path.gradients, num_steps, first
-            )
-        )
+        path, num_steps = draws.info.path, draws.info.num_integration_steps
+        keep(GradientData.from_paths(*path, num_steps, first))
 
     rows = tuning.most_steps
     algorithm = eqx.Partial(true_gradient_hmc, potential_and_gradient, record_steps=rows)
-    states, history = run_chains(
-        algorithm, tuning, key, states, draw_numbers, supervision, rows, keep_path
-    )
-    return states, history, parts
+    return run_chains(algorithm, tuning, key, states, draw_numbers, supervision, rows, keep_path)
