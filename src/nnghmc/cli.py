@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import numpy as np
+import pandas as pd
 import typer
 from rich.console import Console
 
@@ -19,6 +20,7 @@ from nnghmc.surrogates import GradientMLP
 
 EXIT_BAD_INPUT = 2
 EXIT_INTERRUPTED = 130
+MOST_ROWS = 20
 
 app = typer.Typer(
     name="nnghmc",
@@ -155,13 +157,19 @@ def _report(runs: list[Run], ess: str, folder: Path | None) -> None:
     for run in runs:
         _say(str(run))
         if run.draws.shape[1] >= 4:
-            _say(run.summary().head(20).to_string())
+            _say(_first_rows(run.summary()))
     comparable = [run for run in runs if run.draws.shape[1] >= 4]
     if len(comparable) > 1:
         output.print(compare(*comparable, ess=ess))
     if folder is not None:
         for path in _write(runs, comparable, ess, folder):
             _say(f"wrote {path}")
+
+
+def _first_rows(summary: pd.DataFrame) -> str:
+    shown = summary.head(MOST_ROWS).to_string()
+    hidden = len(summary) - MOST_ROWS
+    return f"{shown}\n... and {hidden:,} more variables" if hidden > 0 else shown
 
 
 def _write(runs: list[Run], comparable: list[Run], ess: str, folder: Path) -> list[Path]:

@@ -50,6 +50,7 @@ class Bar:
 
     def begin(self, phase: str, total: int) -> None:
         """A new line for this phase."""
+        self._close_note()
         self._task = self._progress.add_task(phase, total=total, acceptance="", speed="")
 
     def advance(self, draws: int, acceptance: float) -> None:
@@ -66,7 +67,14 @@ class Bar:
 
     def note(self, phase: str) -> None:
         """A line without an end in sight."""
+        self._close_note()
         self._task = self._progress.add_task(phase, total=None, acceptance="", speed="")
+
+    def _close_note(self) -> None:
+        """What comes next shows that work without draws has ended."""
+        for task in self._progress.tasks:
+            if task.total is None:
+                self._progress.update(task.id, total=1, completed=1)
 
 
 @contextmanager
