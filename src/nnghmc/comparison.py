@@ -82,7 +82,7 @@ class Comparison:
 
 
 def _table(*headings: str) -> Table:
-    table = Table(box=SIMPLE_HEAD, caption_justify="left")
+    table = Table(box=SIMPLE_HEAD, caption_justify="left", pad_edge=False)
     table.add_column("method", no_wrap=True)
     for heading in headings:
         table.add_column(heading, justify="right")

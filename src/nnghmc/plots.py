@@ -77,10 +77,11 @@ def draw_gradient_field(
     grid = np.stack(np.meshgrid(horizontal, vertical), axis=-1)
     arrows = -np.asarray(jax.vmap(jax.vmap(gradient))(jnp.asarray(grid)))
     length = np.linalg.norm(arrows, axis=-1)
-    # Lengths in units of the plot, so that directions look right on axes of different scale.
-    extent = np.array([bound[1] - bound[0] for bound in bounds])
-    shown = arrows / extent
-    shown = shown / np.linalg.norm(shown, axis=-1, keepdims=True)
+    length = np.clip(length, 1e-3 * length.max(), None)
+    # In units of the plot, so that directions look right on axes of different scale.
+    shown = arrows / np.array([bound[1] - bound[0] for bound in bounds])
+    span = np.linalg.norm(shown, axis=-1, keepdims=True)
+    shown = np.divide(shown, span, out=np.zeros_like(shown), where=span > 0)
     axis.quiver(
         grid[..., 0],
         grid[..., 1],

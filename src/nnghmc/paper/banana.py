@@ -20,9 +20,9 @@ CHAINS = 4
 STEP_SIZE, NUM_STEPS = 0.1, 5
 HIDDEN, EPOCHS = 100, 50
 COLLECTED_DRAWS = 1000
-BOUNDS = ((-2.0, 2.0), (-0.35, 0.95))
+BOUNDS = ((-4.0, 4.0), (-0.3, 0.9))
 TRAJECTORY: dict[str, Any] = {
-    "start": ((1.0, 0.2), (0.8, 0.9)),
+    "start": ((2.0, 0.2), (1.0, 0.9)),
     "step_size": 0.02,
     "num_steps": 1000,
 }
@@ -94,7 +94,7 @@ def banana_figure(experiment: BananaExperiment) -> Figure:
         row[0].set_ylabel("x₂")
     for axis in axes[1]:
         axis.set_xlabel("x₁")
-    axes[0, 0].set(xlim=BOUNDS[0], ylim=BOUNDS[1], xticks=(-1.5, -0.5, 0.5, 1.5))
+    axes[0, 0].set(xlim=BOUNDS[0], ylim=BOUNDS[1], xticks=(-3, -1, 1, 3))
     figure.tight_layout()
     return figure
 
