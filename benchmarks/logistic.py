@@ -19,10 +19,14 @@ def log_prior(beta):
 
 
 def logistic_posterior(rows: int = 50_000, columns: int = 200, seed: int = 0) -> Posterior:
-    """Standard normal features; the chains start at the coefficients that made the labels."""
+    """Standard normal features; the chains start at the coefficients that made the labels.
+
+    The paper does not say how large its coefficients are. With a standard deviation of 0.6,
+    standard HMC with its ε = 0.01 and L = 20 accepts near the 0.8 that it reports.
+    """
     generator = np.random.default_rng(seed)
     features = generator.normal(size=(rows, columns))
-    beta = generator.normal(size=columns) / np.sqrt(columns)
+    beta = 0.6 * generator.normal(size=columns)
     labels = generator.random(rows) < 1 / (1 + np.exp(-features @ beta))
     data = {"features": features, "labels": labels.astype(float)}
     return Posterior(log_likelihood, log_prior, data, beta)

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from nnghmc.diagnostics import bulk_ess, paper_ess, rhat
+from nnghmc.diagnostics import bulk_ess, judgements, paper_ess, rhat, tail_ess
 
 
 def autoregression(correlation, chains=4, length=20_000, seed=0):
@@ -34,5 +34,49 @@ def test_only_bulk_ess_sees_chains_that_sit_apart():
     assert rhat(draws)[0] > 1.5
 
 
-def test_a_chain_that_never_moved_has_no_infinite_ess():
-    assert np.isfinite(paper_ess(np.zeros((2, 50, 1)))).all()
+@pytest.mark.parametrize("ess", [bulk_ess, tail_ess, paper_ess])
+def test_chains_that_never_moved_have_no_ess(ess):
+    draws = np.random.default_rng(0).normal(size=(2, 50, 2))
+    draws[..., 1] = 0.1
+    moving, still = ess(draws)
+    assert moving > 0
+    assert np.isnan(still)
+
+
+def stats_like(draws, acceptance=0.9, diverging=0):
+    rates = np.full(draws.shape[:2], acceptance)
+    flags = np.zeros(draws.shape[:2], bool)
+    flags.flat[:diverging] = True
+    return {"acceptance_rate": rates, "diverging": flags}
+
+
+def test_good_draws_need_no_words():
+    draws = np.random.default_rng(0).normal(size=(4, 1000, 2))
+    assert judgements(draws, stats_like(draws), ["a", "b"]) == []
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (lambda draws: draws * 0, ["4 of 4 chains never moved", "step_size"]),
+        (lambda draws: draws * np.array([0, 1, 1, 1])[:, None, None], ["1 of 4 chains"]),
+        (
+            lambda draws: draws + np.arange(4)[:, None, None] * [0, 1],
+            ["R-hat", "for b", "disagree"],
+        ),
+        (lambda draws: draws[:, :50], ["effective sample size", "below 100 a chain"]),
+    ],
+)
+def test_poor_draws_are_told_with_a_remedy(change, words):
+    draws = change(np.random.default_rng(0).normal(size=(4, 1000, 2)))
+    text = "; ".join(judgements(draws, stats_like(draws), ["a", "b"]))
+    assert all(word in text for word in words), text
+
+
+def test_low_acceptance_and_divergences_are_told():
+    draws = np.random.default_rng(0).normal(size=(4, 1000, 2))
+    notes = judgements(draws, stats_like(draws, acceptance=0.1, diverging=3), ["a", "b"])
+    assert [note.split(";")[0] for note in notes] == [
+        "acceptance is only 0.10",
+        "3 trajectories diverged",
+    ]

@@ -10,6 +10,7 @@ LAYERS = [
     "errors",
     "precision",
     "parameters",
+    "model_checks",
     "posterior",
     "kernels",
     "surrogates",

@@ -3,7 +3,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from nnghmc import Posterior, from_log_density
+from nnghmc import Posterior, from_log_density, sample
 from nnghmc.errors import PosteriorError
 from support import logistic_data, logistic_log_likelihood, logistic_log_prior
 
@@ -104,7 +104,7 @@ def normal(parameters):
         (lambda: from_log_density(lambda p: (p[0], p[1]), np.zeros(3)), ["one real number"]),
         (
             lambda: from_log_density(lambda p: p["missing"], {"a": 0.0}),
-            ["log_likelihood failed", "KeyError"],
+            ["log_density failed", "KeyError", "line"],
         ),
         (lambda: from_log_density("not a function", np.zeros(3)), ["failed", "not callable"]),
         (
@@ -144,6 +144,96 @@ def test_bad_input_is_told_clearly(make, words):
     message = str(caught.value)
     assert len(message) < 300
     assert all(word in message for word in words), message
+
+
+BETA = {"beta": np.zeros(3)}
+
+
+def labelled(**options):
+    return lambda: from_log_density(lambda p: normal(p["beta"]), BETA, **options)
+
+
+@pytest.mark.parametrize(
+    ("make", "words"),
+    [
+        (labelled(dims={"beta": "feature"}), ["dims must be a dictionary of lists"]),
+        (labelled(dims=["feature"]), ["dims must be a dictionary of lists"]),
+        (labelled(dims={"betta": ["feature"]}), ["(beta)", "'betta'"]),
+        (labelled(dims={"beta": ["a", "b"]}), ["one name an axis", "(3,)", "['a', 'b']"]),
+        (labelled(dims={"beta": ["chain"]}), ["other than chain and draw"]),
+        (labelled(dims={"beta": ["f"]}, coords={"f": [1, 2]}), ["2 labels", "'f'", "3"]),
+        (labelled(coords={"f": [1, 2, 3]}), ["coords must label the axes of dims"]),
+        (labelled(constrain=lambda p: {}), ["at least one variable"]),
+        (labelled(constrain=lambda p: {"draw": p["beta"]}), ["must not be called 'draw'"]),
+        (lambda: from_log_density(lambda p: p["a/b"], {"a/b": 0.0}), ["'a/b'", "netCDF"]),
+        (
+            lambda: from_log_density(lambda p: p["a.b"], {"a.b": 0.0, "a": {"b": 0.0}}),
+            ["different names", "'a.b'"],
+        ),
+        (lambda: from_log_density(lambda p: p[1], {1: 0.0, "a": 0.0}), ["keys of one type"]),
+    ],
+)
+def test_names_that_would_not_fit_the_results_are_told_before_sampling(make, words):
+    with pytest.raises(PosteriorError) as caught:
+        make()
+    assert all(word in str(caught.value) for word in words), str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("data", "words"),
+    [
+        (np.array(["a", "b"]), ["real numbers", "<U1", "integers"]),
+        (np.array([1j, 2j]), ["real numbers", "complex"]),
+        (np.empty((0, 3)), ["at least one observation"]),
+        ([1.0, 2.0], ["scalar 1.0", "NumPy arrays"]),
+    ],
+)
+def test_data_of_the_wrong_kind_are_told(data, words):
+    with pytest.raises(PosteriorError) as caught:
+        Posterior(lambda p, d: normal(p), None, data, np.zeros(2))
+    assert all(word in str(caught.value) for word in words), str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "function", [lambda p: np.sum(np.sin(p)), lambda p: p[0] if p[0] > 0 else p[1]]
+)
+def test_what_jax_cannot_trace_is_told_with_a_remedy(function):
+    with pytest.raises(PosteriorError) as caught:
+        from_log_density(function, np.zeros(2))
+    assert "jax.numpy" in str(caught.value)
+    assert "jnp.where" in str(caught.value)
+    assert "(line " in str(caught.value)
+
+
+def test_a_constant_prior_may_be_a_plain_number():
+    posterior = Posterior(lambda p, d: normal(p), lambda p: 0, None, np.zeros(2))
+    assert posterior.potential(jnp.ones(2)) == 1.0
+
+
+def test_a_function_that_cannot_be_hashed_is_told():
+    class Density:
+        __hash__ = None
+
+        def __call__(self, p):
+            return normal(p)
+
+    with pytest.raises(PosteriorError, match="hashable"):
+        Posterior(lambda p, d: normal(p), Density(), None, np.zeros(2))
+
+
+def test_a_new_posterior_sees_what_its_function_closes_over_now():
+    scale = [1.0]
+
+    def log_density(x):
+        return -0.5 * jnp.sum((x / scale[0]) ** 2)
+
+    spreads = []
+    for value in (1.0, 10.0):
+        scale[0] = value
+        posterior = from_log_density(log_density, np.zeros(2))
+        settings = {"step_size": value, "num_steps": (1, 3), "progress": False}
+        spreads.append(sample(posterior, 500, 4, method="hmc", **settings).draws.std())
+    assert spreads[1] / spreads[0] == pytest.approx(10.0, rel=0.2)
 
 
 def test_two_posteriors_of_the_same_functions_share_compiled_code():

@@ -4,6 +4,14 @@ import os
 import subprocess
 import sys
 
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import nnghmc
+from nnghmc.errors import PosteriorError, PrecisionWarning
+
 PROGRAM = """
 import sys, warnings
 import jax, jax.numpy as jnp, numpy as np
@@ -16,7 +24,7 @@ with warnings.catch_warnings(record=True) as caught:
     warnings.simplefilter("always")
     run = nnghmc.sample(posterior, 50, 2, **settings)
 precise = [str(w.message) for w in caught if w.category is nnghmc.errors.PrecisionWarning]
-print(posterior.initial.dtype, len(precise), len(run.notes), np.isfinite(run.draws).all())
+print(posterior.initial.dtype, len(precise), len(run.remarks), np.isfinite(run.draws).all())
 """
 
 
@@ -43,3 +51,19 @@ def test_single_where_the_environment_says_so():
 
 def test_single_precision_that_is_too_coarse_is_told():
     assert run_program(1e7, JAX_ENABLE_X64="0") == ["float32", "1", "1", "True"]
+
+
+def test_a_density_that_rounds_to_single_is_told_too():
+    """Though it is computed in double precision otherwise, and cast back for the test."""
+    posterior = nnghmc.from_log_density(
+        lambda x: (-0.5 * jnp.sum(x**2) - 1e8).astype(jnp.float32), np.zeros(2)
+    )
+    with pytest.warns(PrecisionWarning, match="rounded to 12"):
+        run = nnghmc.sample(posterior, 5, 2, method="hmc", warmup=0, progress=False)
+    assert "double precision" in run.notes[0]
+
+
+def test_changing_precision_after_the_posterior_was_made_is_told():
+    posterior = nnghmc.from_log_density(lambda x: -0.5 * jnp.sum(x**2), np.zeros(2))
+    with jax.enable_x64(False), pytest.raises(PosteriorError, match=r"made in float64.*float32"):
+        nnghmc.sample(posterior, progress=False)

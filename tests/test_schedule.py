@@ -16,9 +16,17 @@ def test_training_points():
     [(0.8, 0.9, True), (0.8, 0.71, True), (0.8, 0.69, False), (0.8, float("nan"), False)],
 )
 def test_close_enough_means_within_the_tolerance(true, learned, hand_over):
-    decision = Decision(50, true_acceptance=true, learned_acceptance=learned, tolerance=0.1)
+    decision = Decision(50, true, learned, worst_chain=learned, tolerance=0.1)
     assert decision.hand_over is hand_over
     assert ("; handed over" in str(decision)) is hand_over
+
+
+def test_nothing_is_handed_over_where_a_chain_stands_still():
+    """Also where standard HMC itself hardly accepts anything, so that any network is close."""
+    for mean, worst in [(0.0, 0.0), (0.7, 0.0)]:
+        decision = Decision(50, mean, mean, worst_chain=worst, tolerance=0.25)
+        assert not decision.hand_over
+        assert "0.00 in the worst chain, not handed over" in str(decision)
 
 
 @pytest.mark.parametrize(
@@ -29,6 +37,7 @@ def test_close_enough_means_within_the_tolerance(true, learned, hand_over):
         ({"every": 0}, ["schedule every", "0"]),
         ({"probe_draws": -5}, ["schedule probe_draws", "-5"]),
         ({"tolerance": 1.5}, ["between 0 and 1", "1.5"]),
+        ({"tolerance": "much"}, ["between 0 and 1", "'much'"]),
     ],
 )
 def test_a_schedule_that_cannot_fit_is_told_clearly(settings, words):

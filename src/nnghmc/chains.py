@@ -39,6 +39,7 @@ ARVIZ_NAMES = {
     "is_nonfinite": "nonfinite",
     "energy": "energy",
     "energy_error": "energy_error",
+    "proposed_energy_error": "max_energy_error",
     "step_size": "step_size",
     "num_integration_steps": "n_steps",
 }
@@ -56,24 +57,24 @@ class History:
     """Draws and statistics on the host, leading axes (chain, draw), filled chunk by chunk."""
 
     def __init__(self, num_chains: int, num_draws: int, dim: int):
-        self._room = np.empty((num_chains, num_draws, dim))
+        self._positions = np.empty((num_chains, num_draws, dim))
         self._stats: dict[str, np.ndarray] = {}
         self.length = 0
 
     def write(self, draws: Draws) -> None:
         """Put one more chunk behind what is there."""
         end = self.length + len(draws.positions)
-        self._room[:, self.length : end] = np.swapaxes(draws.positions, 0, 1)
+        self._positions[:, self.length : end] = np.swapaxes(draws.positions, 0, 1)
         columns = {name: getattr(draws.info, part) for part, name in ARVIZ_NAMES.items()}
         for name, values in {"lp": -draws.potentials, **columns}.items():
-            column = self._stats.setdefault(name, np.empty(self._room.shape[:2], values.dtype))
+            column = self._stats.setdefault(name, np.empty(self._positions.shape[:2], values.dtype))
             column[:, self.length : end] = values.T
         self.length = end
 
     @property
     def draws(self) -> np.ndarray:
         """Positions, shape (chains, draws, dim)."""
-        return self._room[:, : self.length]
+        return self._positions[:, : self.length]
 
     @property
     def stats(self) -> dict[str, np.ndarray]:
@@ -84,6 +85,12 @@ class History:
     def acceptance(self) -> float:
         """The mean acceptance probability."""
         return float(self.stats["acceptance_rate"].mean()) if self.length else float("nan")
+
+    @property
+    def worst_acceptance(self) -> float:
+        """The mean acceptance probability of the chain that has the lowest."""
+        rates = self.stats.get("acceptance_rate", np.empty((1, 0)))
+        return float(rates.mean(axis=1).min()) if self.length else float("nan")
 
     @property
     def leapfrog_steps(self) -> int:
@@ -170,6 +177,12 @@ def _one_draw(
 
 
 @eqx.filter_jit
+def evaluate_all(function: Callable[[Array], Any], positions: Array) -> Any:
+    """A function of one position at every chain's position."""
+    return jax.vmap(function)(positions)
+
+
+@eqx.filter_jit
 def _chunk(
     algorithm: Algorithm,
     tuning: Tuning,
@@ -192,11 +205,11 @@ def _chunk(
         states, draws = _one_draw(algorithm, tuning, metric, draw_key, states)
         return states, jax.tree.map(lambda rows, new: rows.at[row].set(new), filled, draws)
 
-    return jax.lax.fori_loop(0, size, body, (states, _room(states, capacity, record_steps)))
+    return jax.lax.fori_loop(0, size, body, (states, _empty_rows(states, capacity, record_steps)))
 
 
-def _room(states: HMCState, capacity: int, record_steps: int) -> Draws:
-    """Room for the draws of a chunk, said outright: finding out would trace the model once more."""
+def _empty_rows(states: HMCState, capacity: int, record_steps: int) -> Draws:
+    """Room for the draws of a chunk, said outright: asking JAX would trace the model once more."""
     num_chains, dim = states.position.shape
 
     def zeros(*shape: int, dtype: Any = states.position.dtype) -> Array:
@@ -209,6 +222,7 @@ def _room(states: HMCState, capacity: int, record_steps: int) -> Draws:
         is_nonfinite=zeros(dtype=bool),
         energy=zeros(),
         energy_error=zeros(),
+        proposed_energy_error=zeros(),
         step_size=zeros(),
         num_integration_steps=zeros(dtype=jnp.int32),
         path=Path(zeros(record_steps, dim), zeros(record_steps), zeros(record_steps, dim)),

@@ -1,7 +1,9 @@
 """The command line: arguments -> the public API."""
 
 import sys
+from collections.abc import Callable
 from enum import StrEnum
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -9,11 +11,12 @@ import numpy as np
 import pandas as pd
 import typer
 from rich.console import Console
+from rich.markup import escape
 
-from nnghmc.comparison import compare
+from nnghmc.comparison import ESS_FORMULAS, compare
 from nnghmc.errors import NnghmcError, SettingsError
 from nnghmc.loading import load_target
-from nnghmc.run import Run
+from nnghmc.run import METHOD_TITLES, Run
 from nnghmc.sampler import sample
 from nnghmc.schedule import TrainingSchedule
 from nnghmc.surrogates import GradientMLP
@@ -33,19 +36,9 @@ app = typer.Typer(
 output = Console(highlight=False)
 
 
-class Method(StrEnum):
-    """What to sample with."""
-
-    hmc = "hmc"
-    nnghmc = "nnghmc"
-
-
-class EssFormula(StrEnum):
-    """How the effective sample size of the table is computed."""
-
-    bulk = "bulk"
-    paper = "paper"
-
+Method = StrEnum("Method", list(METHOD_TITLES))  # type: ignore[misc]
+EssFormula = StrEnum("EssFormula", list(ESS_FORMULAS))  # type: ignore[misc]
+NNGHMC, BULK = Method("nnghmc"), EssFormula("bulk")
 
 OutFolder = Annotated[
     Path | None, typer.Option("--out", help="Write draws (netCDF), tables and figures here.")
@@ -69,7 +62,7 @@ def sample_command(
     method: Annotated[
         list[Method],
         typer.Option(help="Repeat it (--method hmc --method nnghmc) to compare methods."),
-    ] = [Method.nnghmc],  # noqa: B006 (Typer asks for a list)
+    ] = [NNGHMC],  # noqa: B006 (Typer asks for a list)
     draws: Annotated[int, typer.Option(help="Draws to keep in each chain.")] = 1000,
     chains: Annotated[int, typer.Option(help="Chains, advanced together.")] = 4,
     seed: Seed = 0,
@@ -78,9 +71,10 @@ def sample_command(
     ] = "0.1",
     num_steps: Annotated[
         str, typer.Option(help="Leapfrog steps a draw; LOW:HIGH draws it uniformly, each time.")
-    ] = "10",
+    ] = "5:15",
     inverse_mass_matrix: Annotated[
-        Path | None, typer.Option(help="A .npy file with its diagonal or the whole matrix.")
+        Path | None,
+        typer.Option("--inverse-mass", help="A .npy file: inverse mass matrix or its diagonal."),
     ] = None,
     warmup: Annotated[
         int, typer.Option(help="Draws of standard HMC a chain before anything is collected.")
@@ -93,7 +87,7 @@ def sample_command(
     tolerance: Annotated[
         float, typer.Option(help="Schedule: hand over if acceptance is at most so far below HMC's.")
     ] = 0.25,
-    ess: Annotated[EssFormula, typer.Option(help="ESS of the table.")] = EssFormula.bulk,
+    ess: Annotated[EssFormula, typer.Option(help="ESS of the table.")] = BULK,
     out: OutFolder = None,
     progress: ShowProgress = True,
 ) -> None:
@@ -125,7 +119,7 @@ def sample_command(
 
 @app.command()
 def demo(
-    out: OutFolder = None,
+    out: Annotated[Path | None, typer.Option("--out", help="Write the figures here.")] = None,
     draws: Annotated[int, typer.Option(help="Draws to keep in each of the 4 chains.")] = 5000,
     seed: Seed = 0,
     progress: ShowProgress = True,
@@ -135,13 +129,16 @@ def demo(
 
     folder = _checked_folder(out)
     experiment = run_banana(draws, seed, progress)
+    if experiment is None:
+        _say("interrupted")
+        raise typer.Exit(EXIT_INTERRUPTED)
     _say("The banana of the paper, by the true gradient and by a learned one")
     output.print(experiment.table)
     _say(f"{experiment.moments()}\n\n{experiment.learned}\n")
     _say(
-        "This gradient costs next to nothing, so all there is to gain here is the proof that the\n"
-        "draws agree. What pays where gradients are expensive is the line `sample` above: one\n"
-        "true potential and no true gradient for each kept draw."
+        "This gradient costs next to nothing and most of the time went into compiling, so all\n"
+        "there is to gain here is the proof that the draws agree. What pays where gradients are\n"
+        "expensive is the line `sample` above: one true potential and no true gradient a draw."
     )
     if folder is not None:
         for path in write_figures(experiment, folder):
@@ -154,16 +151,17 @@ def _say(text: str) -> None:
 
 
 def _report(runs: list[Run], ess: str, folder: Path | None) -> None:
+    if folder is not None:  # first of all, so that nothing that follows can lose the draws
+        _write(folder, [(f"{run.method}.nc", _netcdf(run)) for run in runs])
     for run in runs:
         _say(str(run))
-        if run.draws.shape[1] >= 4:
-            _say(_first_rows(run.summary()))
     comparable = [run for run in runs if run.draws.shape[1] >= 4]
+    for run in comparable:
+        _say(_first_rows(run.summary()))
     if len(comparable) > 1:
         output.print(compare(*comparable, ess=ess))
     if folder is not None:
-        for path in _write(runs, comparable, ess, folder):
-            _say(f"wrote {path}")
+        _write(folder, _tables_and_figures(comparable, ess))
 
 
 def _first_rows(summary: pd.DataFrame) -> str:
@@ -172,24 +170,32 @@ def _first_rows(summary: pd.DataFrame) -> str:
     return f"{shown}\n... and {hidden:,} more variables" if hidden > 0 else shown
 
 
-def _write(runs: list[Run], comparable: list[Run], ess: str, folder: Path) -> list[Path]:
+def _tables_and_figures(runs: list[Run], ess: str) -> list[tuple[str, Callable[[Path], None]]]:
     from nnghmc import plots
 
-    written = []
+    files: list[tuple[str, Callable[[Path], None]]] = []
     for run in runs:
-        written.append(folder / f"{run.method}.nc")
-        run.to_arviz().to_netcdf(str(written[-1]))
-    for run in comparable:
-        written += [folder / f"{run.method}-{what}" for what in ("summary.csv", "trace.png")]
-        run.summary().to_csv(written[-2])
-        plots.save(plots.trace(run), written[-1])
-    if comparable:
-        written.append(folder / "marginals.png")
-        plots.save(plots.marginals(*comparable), written[-1])
-    if len(comparable) > 1:
-        written.append(folder / "comparison.csv")
-        compare(*comparable, ess=ess).to_frame().to_csv(written[-1], index=False)
-    return written
+        files.append((f"{run.method}-summary.csv", run.summary().to_csv))
+        files.append((f"{run.method}-trace.png", partial(plots.save, plots.trace(run))))
+    if runs:
+        files.append(("marginals.png", partial(plots.save, plots.marginals(*runs))))
+    if len(runs) > 1:
+        table = compare(*runs, ess=ess).to_frame()
+        files.append(("comparison.csv", partial(table.to_csv, index=False)))
+    return files
+
+
+def _netcdf(run: Run) -> Callable[[Path], None]:
+    return lambda path: run.to_arviz().to_netcdf(str(path))
+
+
+def _write(folder: Path, files: list[tuple[str, Callable[[Path], None]]]) -> None:
+    for name, write in files:
+        try:
+            write(folder / name)
+        except OSError as error:
+            raise SettingsError(f"{folder / name} could not be written: {error}") from None
+        _say(f"wrote {folder / name}")
 
 
 def _checked_folder(folder: Path | None) -> Path | None:
@@ -221,7 +227,7 @@ def _loaded_matrix(path: Path | None) -> np.ndarray | None:
         return np.load(path, allow_pickle=False)
     except (OSError, ValueError) as error:
         raise SettingsError(
-            f"--inverse-mass-matrix must be a .npy file of numbers; {path}: {error}"
+            f"--inverse-mass must be a .npy file of numbers; {path}: {error}"
         ) from None
 
 
@@ -230,5 +236,6 @@ def main() -> None:
     try:
         app()
     except NnghmcError as error:
-        Console(stderr=True).print(f"[red]error:[/red] {error}", highlight=False, soft_wrap=True)
+        message = f"[red]error:[/red] {escape(str(error))}"
+        Console(stderr=True, highlight=False).print(message, soft_wrap=True)
         sys.exit(EXIT_BAD_INPUT)

@@ -12,7 +12,7 @@ from rich.table import Table
 
 from nnghmc.cost import PHASES
 from nnghmc.diagnostics import bulk_ess, paper_ess
-from nnghmc.errors import SettingsError, one_of
+from nnghmc.errors import SettingsError, instance_of, one_of
 from nnghmc.run import Run
 
 ESS_FORMULAS: dict[str, Callable[[np.ndarray], np.ndarray]] = {"bulk": bulk_ess, "paper": paper_ess}
@@ -95,6 +95,8 @@ def compare(*runs: Run, ess: str = "bulk") -> Comparison:
     `ess` chooses the formula: "bulk" is ArviZ's, "paper" the one the paper prints.
     """
     one_of("ess", ess, tuple(ESS_FORMULAS))
+    for run in runs:
+        instance_of("each argument of compare", run, Run)
     if len(runs) < 2:
         raise SettingsError(f"a comparison needs at least 2 runs, got {len(runs)}.")
     for run in runs:

@@ -1,5 +1,6 @@
 """What a run cost: evaluations of the true posterior, learned gradients, and seconds, by phase."""
 
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -68,9 +69,10 @@ class _CompilationClock:
 
     def __init__(self) -> None:
         self._spans: list[tuple[float, float]] = []
+        self._thread = threading.get_ident()
 
     def __call__(self, event: str, duration_secs: float, **kwargs: str | int) -> None:
-        if event not in _COMPILATION_EVENTS:
+        if event not in _COMPILATION_EVENTS or threading.get_ident() != self._thread:
             return
         end = time.perf_counter()
         start = end - duration_secs

@@ -1,11 +1,19 @@
-"""Effective sample sizes, built on ArviZ; the paper's own formula beside it."""
+"""Effective sample sizes and R-hat by ArviZ, the paper's formula, and what to say of them."""
 
+import logging
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from types import ModuleType
 
 import numpy as np
 
 LONGEST_LAG_OF_THE_PAPER = 200
+
+
+LARGEST_RHAT = 1.01
+LEAST_ESS_A_CHAIN = 100
+LEAST_ACCEPTANCE = 0.2
 
 
 def load_arviz() -> ModuleType:
@@ -17,26 +25,82 @@ def load_arviz() -> ModuleType:
     return arviz
 
 
+@contextmanager
+def quiet_arviz() -> Iterator[ModuleType]:
+    """ArviZ without its remarks on few chains, few draws and chains that never moved.
+
+    What there is to say about them, the notes of a run say in our words.
+    """
+    arviz = load_arviz()
+    logger = logging.getLogger("arviz")
+    level = logger.level
+    logger.setLevel(logging.ERROR)
+    try:
+        with np.errstate(all="ignore"), warnings.catch_warnings():
+            warnings.filterwarnings("ignore", module=r"arviz\.", category=UserWarning)
+            yield arviz
+    finally:
+        logger.setLevel(level)
+
+
 def bulk_ess(draws: np.ndarray) -> np.ndarray:
     """ArviZ's bulk effective sample size of each coordinate of draws (chains, draws, dim)."""
-    return _each_coordinate("ess", draws)
+    return _where_moving(draws, _each_coordinate("ess", draws))
+
+
+def tail_ess(draws: np.ndarray) -> np.ndarray:
+    """ArviZ's tail effective sample size of each coordinate."""
+    return _where_moving(draws, _each_coordinate("ess", draws, method="tail"))
 
 
 def rhat(draws: np.ndarray) -> np.ndarray:
-    """ArviZ's R-hat of each coordinate of draws (chains, draws, dim)."""
+    """ArviZ's R-hat of each coordinate of draws (chains, draws, dim); NaN for a single chain."""
+    if len(draws) < 2:
+        return np.full(draws.shape[2], np.nan)
     return _each_coordinate("rhat", draws)
 
 
-def mcse_mean(draws: np.ndarray) -> np.ndarray:
-    """ArviZ's Monte Carlo standard error of the mean of each coordinate."""
-    return _each_coordinate("mcse", draws)
+def _each_coordinate(statistic: str, draws: np.ndarray, **options: str) -> np.ndarray:
+    with quiet_arviz() as arviz:
+        dataset = arviz.convert_to_dataset({"x": draws})
+        return np.asarray(getattr(arviz, statistic)(dataset, **options)["x"])
 
 
-def _each_coordinate(statistic: str, draws: np.ndarray) -> np.ndarray:
-    arviz = load_arviz()
-    dataset = arviz.convert_to_dataset({"x": draws})
-    with np.errstate(invalid="ignore", divide="ignore"):  # chains that never moved: NaN says it
-        return np.asarray(getattr(arviz, statistic)(dataset)["x"])
+def _where_moving(draws: np.ndarray, sizes: np.ndarray) -> np.ndarray:
+    """NaN for coordinates in which no chain ever moved: they say nothing about the posterior."""
+    return np.where(np.ptp(draws, axis=1).max(axis=0) > 0, sizes, np.nan)
+
+
+def judgements(
+    draws: np.ndarray, stats: dict[str, np.ndarray], coordinate_names: list[str]
+) -> list[str]:
+    """What a person should know before using these draws, each with what to do about it."""
+    notes = []
+    chains, length, _ = draws.shape
+    stuck = int(np.sum(np.ptp(draws, axis=1).max(axis=1) == 0))
+    if stuck:
+        notes.append(f"{stuck} of {chains} chains never moved; use a smaller step_size")
+    elif (acceptance := stats["acceptance_rate"].mean()) < LEAST_ACCEPTANCE:
+        notes.append(f"acceptance is only {acceptance:.2f}; use a smaller step_size")
+    if diverged := int(stats["diverging"].sum()):
+        notes.append(f"{diverged} trajectories diverged; use a smaller step_size")
+    if length < 4 or stuck == chains:
+        return notes
+    values = rhat(draws)
+    if chains > 1 and not values.max() <= LARGEST_RHAT:
+        worst = int(np.argmax(np.nan_to_num(values, nan=np.inf)))
+        notes.append(
+            f"R-hat is {values[worst]:.2f} for {coordinate_names[worst]}, so the chains disagree; "
+            "make more draws, warm up longer, or give num_steps as a pair"
+        )
+    sizes = np.minimum(bulk_ess(draws), tail_ess(draws))
+    if not sizes.min() >= LEAST_ESS_A_CHAIN * chains:
+        worst = int(np.argmin(np.nan_to_num(sizes, nan=0.0)))
+        notes.append(
+            f"the effective sample size is {sizes[worst]:.0f} for {coordinate_names[worst]}, below "
+            f"{LEAST_ESS_A_CHAIN} a chain; make more draws"
+        )
+    return notes
 
 
 def paper_ess(draws: np.ndarray) -> np.ndarray:
@@ -53,4 +117,5 @@ def paper_ess(draws: np.ndarray) -> np.ndarray:
         products = (centred[:, lag:] * centred[:, :-lag]).sum(axis=1)
         lagged[lag - 1] = products / length / variance
     counted = np.cumprod(lagged > 0, axis=0)
-    return (length / (1 + 2 * (lagged * counted).sum(axis=0))).sum(axis=0)
+    sizes = (length / (1 + 2 * (lagged * counted).sum(axis=0))).sum(axis=0)
+    return _where_moving(draws, sizes)

@@ -4,6 +4,7 @@ A message states the rule, the value that broke it, and what to do.
 """
 
 import numbers
+from pathlib import Path
 from typing import Any
 
 
@@ -36,12 +37,16 @@ def positive_integer(name: str, value: Any) -> int:
     return _integer(name, value, smallest=1, rule="a positive whole number")
 
 
-def natural_number(name: str, value: Any) -> int:
+def natural_number(name: str, value: Any, largest: int | None = None) -> int:
     """Return `value` as an int, or say that it must be zero or a positive whole number."""
-    return _integer(name, value, smallest=0, rule="zero or a positive whole number")
+    number = _integer(name, value, smallest=0, rule="zero or a positive whole number")
+    if largest is not None and number > largest:
+        raise SettingsError(f"{name} must be at most {largest}, got {value!r}.")
+    return number
 
 
 def _integer(name: str, value: Any, smallest: int, rule: str) -> int:
+    value = _plain(value)
     whole = isinstance(value, numbers.Integral) and not isinstance(value, bool)
     if not whole or value < smallest:
         raise SettingsError(f"{name} must be {rule}, got {value!r}.")
@@ -50,10 +55,23 @@ def _integer(name: str, value: Any, smallest: int, rule: str) -> int:
 
 def positive_number(name: str, value: Any) -> float:
     """Return `value` as a float, or say that it must be positive and finite."""
+    value = _plain(value)
     real = isinstance(value, numbers.Real) and not isinstance(value, bool)
     if not real or not 0 < value < float("inf"):
         raise SettingsError(f"{name} must be a positive, finite number, got {value!r}.")
     return float(value)
+
+
+def _plain(value: Any) -> Any:
+    """The number in an array without axes."""
+    return value.item() if getattr(value, "ndim", None) == 0 else value
+
+
+def instance_of(name: str, value: Any, kind: type) -> Any:
+    """Return `value` if it is of the kind wanted, or name that kind."""
+    if not isinstance(value, kind):
+        raise SettingsError(f"{name} must be a {kind.__name__}, got {value!r}.")
+    return value
 
 
 def one_of(name: str, value: Any, allowed: tuple[str, ...]) -> str:
@@ -61,3 +79,14 @@ def one_of(name: str, value: Any, allowed: tuple[str, ...]) -> str:
     if value not in allowed:
         raise SettingsError(f"{name} must be one of {', '.join(allowed)}; got {value!r}.")
     return str(value)
+
+
+def line_in_file(error: BaseException, file_name: str) -> str:
+    """The last line of a file that an error went through, as " (line 7)", or nothing."""
+    lines = []
+    trace = error.__traceback__
+    while trace is not None:
+        if Path(trace.tb_frame.f_code.co_filename).name == Path(file_name).name:
+            lines.append(trace.tb_lineno)
+        trace = trace.tb_next
+    return f" (line {lines[-1]})" if lines else ""

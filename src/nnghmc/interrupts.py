@@ -31,4 +31,4 @@ def stop_on_interrupt() -> Iterator[StopRequest]:
     try:
         yield request
     finally:
-        signal.signal(signal.SIGINT, previous)
+        signal.signal(signal.SIGINT, signal.SIG_DFL if previous is None else previous)

@@ -7,7 +7,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from nnghmc.errors import NnghmcError, TargetError
+from nnghmc.errors import NnghmcError, TargetError, line_in_file
 from nnghmc.paper.targets import TARGETS
 from nnghmc.posterior import Posterior
 
@@ -44,23 +44,25 @@ def _imported(source: str) -> ModuleType:
     try:
         if source.endswith(".py"):
             return _module_from_file(Path(source))
-        sys.path.insert(0, "")
+        sys.path.append("")
         return importlib.import_module(source)
     except NnghmcError:
         raise
     except (Exception, SystemExit) as error:
         raise TargetError(
-            f"{source} could not be imported: {type(error).__name__}: {error}{_line(error, source)}"
+            f"{source} could not be imported: {type(error).__name__}: {error}"
+            f"{line_in_file(error, source)}"
         ) from error
 
 
 def _module_from_file(path: Path) -> ModuleType:
-    spec = importlib.util.spec_from_file_location(path.stem, path)
+    name = f"_nnghmc_target_{path.stem}"  # a file called copy.py must not replace a module
+    spec = importlib.util.spec_from_file_location(name, path)
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
-    sys.modules[path.stem] = module
-    sys.path.insert(0, str(path.resolve().parent))
+    sys.modules[name] = module
+    sys.path.append(str(path.resolve().parent))
     spec.loader.exec_module(module)
     return module
 
@@ -72,19 +74,10 @@ def _called(source: str, name: str, function: Any) -> Any:
         raise
     except Exception as error:
         raise TargetError(
-            f"{name}() of {source} failed: {type(error).__name__}: {error}{_line(error, source)}"
+            f"TARGET must name a Posterior, or a function without arguments that returns one; "
+            f"{name}() of {source} failed: {type(error).__name__}: {error}"
+            f"{line_in_file(error, source)}"
         ) from error
-
-
-def _line(error: BaseException, source: str) -> str:
-    """The last line of the user's own file that the error went through."""
-    lines = []
-    trace = error.__traceback__
-    while trace is not None:
-        if Path(trace.tb_frame.f_code.co_filename).name == Path(source).name:
-            lines.append(trace.tb_lineno)
-        trace = trace.tb_next
-    return f" (line {lines[-1]})" if lines else ""
 
 
 def _posteriors_in(module: ModuleType) -> str:

@@ -32,9 +32,9 @@ class ParameterLayout:
     @classmethod
     def of(cls, tree: PyTree) -> "ParameterLayout":
         """The layout of a parameter pytree; only its structure and shapes matter."""
-        leaves = named_leaves(tree)
-        shapes = tuple(tuple(np.shape(leaf)) for leaf in leaves.values())
-        return cls(jax.tree_util.tree_structure(tree), tuple(leaves), shapes)
+        with_paths, treedef = jax.tree_util.tree_flatten_with_path(tree)
+        names = tuple(_name(path) for path, _ in with_paths)
+        return cls(treedef, names, tuple(tuple(np.shape(leaf)) for _, leaf in with_paths))
 
     @property
     def sizes(self) -> tuple[int, ...]:
@@ -45,6 +45,15 @@ class ParameterLayout:
     def dim(self) -> int:
         """The length of the flat vector."""
         return sum(self.sizes)
+
+    @property
+    def coordinate_names(self) -> list[str]:
+        """A name for each coordinate of the flat vector, as `beta[2]`."""
+        return [
+            f"{name}{list(index) if index else ''}"
+            for name, shape in zip(self.names, self.shapes, strict=True)
+            for index in np.ndindex(shape)
+        ]
 
     def flatten(self, tree: PyTree, dtype: Any) -> Array:
         """One vector of shape (dim,) from a parameter pytree."""
@@ -60,12 +69,3 @@ class ParameterLayout:
             for size, end, shape in zip(self.sizes, ends, self.shapes, strict=True)
         ]
         return jax.tree_util.tree_unflatten(self.treedef, leaves)
-
-
-def named_scalars(variables: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """Variables (chains, draws, ...) taken apart: one entry (chains, draws) a scalar."""
-    return {
-        f"{name}{list(index) if index else ''}": values[(..., *index)]
-        for name, values in variables.items()
-        for index in np.ndindex(values.shape[2:])
-    }

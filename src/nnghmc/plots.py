@@ -11,9 +11,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 
-from nnghmc.diagnostics import load_arviz
+from nnghmc.diagnostics import quiet_arviz
 from nnghmc.kernels import simulate
-from nnghmc.parameters import named_scalars
 from nnghmc.run import Run
 
 MOST_SCALARS = 12
@@ -25,48 +24,62 @@ Bounds = tuple[tuple[float, float], tuple[float, float]]
 
 def trace(run: Run) -> Figure:
     """Densities and traces by ArviZ: a row a scalar, or a row a variable where they are many."""
-    variables = run.posterior.variables(run.draws)
-    scalars = named_scalars(variables)
+    variables = run.to_arviz().posterior
+    scalars = labelled_scalars(run)
     shown = scalars if len(scalars) <= MOST_SCALARS else variables
-    with load_arviz().rc_context({"plot.max_subplots": None}):
-        axes = load_arviz().plot_trace(shown, figsize=(10, 1 + 1.8 * len(shown)))
+    with quiet_arviz() as arviz, arviz.rc_context({"plot.max_subplots": None}):
+        axes = arviz.plot_trace(
+            shown, chain_prop="color", figsize=(10, 1 + 1.8 * len(shown)), legend=False
+        )
+    for axis in axes[-1:, 1]:
+        axis.set_xlabel("draw")
     figure = axes.flat[0].figure
-    figure.suptitle(f"{run.title}: densities by chain, and traces")
+    figure.suptitle(f"{run.title}: densities and traces, a colour a chain")
     figure.tight_layout()
     return figure
 
 
 def marginals(*runs: Run) -> Figure:
     """Marginal densities of the first variables, the runs over each other, by ArviZ."""
-    scalars = [_first_scalars(run) for run in runs]
+    scalars = [dict(list(labelled_scalars(run).items())[:MOST_SCALARS]) for run in runs]
     count = len(scalars[0])
     columns = min(count, 4)
     rows = -(-count // columns)
-    axes = load_arviz().plot_density(
-        scalars,
-        data_labels=[run.title for run in runs],
-        colors=list(COLOURS[: len(runs)]),
-        grid=(rows, columns),
-        hdi_prob=0.99,
-        point_estimate=None,
-        hdi_markers="",
-        figsize=(3.2 * columns, 2.6 * rows),
-    )
+    colours = [COLOURS[i % len(COLOURS)] for i in range(len(runs))]
+    with quiet_arviz() as arviz:
+        axes = arviz.plot_density(
+            scalars,
+            data_labels=[run.title for run in runs],
+            colors=colours,
+            grid=(rows, columns),
+            hdi_prob=0.999,
+            point_estimate=None,
+            hdi_markers="",
+            figsize=(3.2 * columns, 2.6 * rows),
+        )
     for axis in axes.flat:
         if axis.get_legend() is not None:
             axis.get_legend().remove()
         axis.set_yticks([])
         axis.set_ylabel("density")
     figure = axes.flat[0].figure
-    handles = [Patch(color=COLOURS[i], label=run.title) for i, run in enumerate(runs)]
+    handles = [Patch(color=c, label=run.title) for c, run in zip(colours, runs, strict=True)]
     figure.tight_layout(rect=(0, 0, 1, 1 - 0.3 / figure.get_figheight()))
     figure.legend(handles=handles, loc="upper center", ncols=len(runs), frameon=False)
     return figure
 
 
-def _first_scalars(run: Run) -> dict[str, np.ndarray]:
-    scalars = named_scalars(run.posterior.variables(run.draws))
-    return dict(list(scalars.items())[:MOST_SCALARS])
+def labelled_scalars(run: Run) -> dict[str, np.ndarray]:
+    """The reported variables taken apart, (chains, draws) each, named as ArviZ's tables do."""
+    scalars = {}
+    for name, values in run.to_arviz().posterior.items():
+        axes = values.dims[2:]
+        for index in np.ndindex(values.shape[2:]):
+            labels = [str(values[axis].values[i]) for axis, i in zip(axes, index, strict=True)]
+            scalars[f"{name}[{', '.join(labels)}]" if labels else name] = values.values[
+                (..., *index)
+            ]
+    return scalars
 
 
 def draw_gradient_field(

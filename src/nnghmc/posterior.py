@@ -14,7 +14,14 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, PyTree
 
-from nnghmc.errors import PosteriorError
+from nnghmc.model_checks import (
+    check_labels,
+    checked_layout,
+    checked_mapping,
+    checked_num_observations,
+    checked_scalar_type,
+    shapes_of,
+)
 from nnghmc.parameters import ParameterLayout, named_leaves
 from nnghmc.precision import position_dtype
 
@@ -55,9 +62,14 @@ class Density(eqx.Module):
 
 
 class _WithoutData(eqx.Module):
-    """A log density of the parameters alone, in the place of a log likelihood."""
+    """A log density of the parameters alone, in the place of a log likelihood.
+
+    Such a function likes to close over its data, which may change while it stays the same object.
+    `made` is new for each posterior, so that compiled code is never that of an older one.
+    """
 
     log_density: Callable[[PyTree], Scalar]
+    made: object = eqx.field(static=True, default_factory=object)
 
     def __call__(self, parameters: PyTree, data: None) -> Scalar:
         return self.log_density(parameters)
@@ -90,12 +102,13 @@ class Posterior:
         dims: Mapping[str, Sequence[str]] | None = None,
         coords: Mapping[str, Sequence[Any]] | None = None,
     ):
-        layout = _checked_layout(initial)
+        layout = checked_layout(initial)
         self.initial: Position = layout.flatten(initial, position_dtype())
         self.constrain = constrain
-        self.dims = {name: list(axes) for name, axes in (dims or {}).items()}
-        self.coords = {axis: list(labels) for axis, labels in (coords or {}).items()}
-        self.num_observations = _checked_num_observations(data)
+        self.dims = checked_mapping("dims", dims)
+        self.coords = checked_mapping("coords", coords)
+        self.num_observations = checked_num_observations(data)
+        self.energy_precision: float  # the relative rounding of what the functions return
         self._density = Density(log_likelihood, log_prior, jax.tree.map(jnp.asarray, data), layout)
         self._check_functions()
 
@@ -154,11 +167,15 @@ class Posterior:
 
     def _check_functions(self) -> None:
         parameters = self.layout.unflatten(self.initial)
-        _check_scalar("log_likelihood", self.log_likelihood, parameters, self.data)
+        name = "log_density" if isinstance(self.log_likelihood, _WithoutData) else "log_likelihood"
+        types = [checked_scalar_type(name, self.log_likelihood, parameters, self.data)]
         if self.log_prior is not None:
-            _check_scalar("log_prior", self.log_prior, parameters)
+            types.append(checked_scalar_type("log_prior", self.log_prior, parameters))
+        self.energy_precision = max(float(jnp.finfo(kind).eps) for kind in types)
+        reported: PyTree = parameters
         if self.constrain is not None:
-            _shape_of("constrain", self.constrain, parameters)
+            reported = shapes_of("constrain", self.constrain, parameters)
+        check_labels(named_leaves(reported), self.dims, self.coords)
 
     def __repr__(self) -> str:
         observations = "no data"
@@ -180,84 +197,3 @@ def from_log_density(
     large, use `Posterior` and hand them over as `data`. Options are those of `Posterior`.
     """
     return Posterior(_WithoutData(log_density), None, None, initial, **options)
-
-
-def _checked_layout(initial: PyTree) -> ParameterLayout:
-    for name, leaf in named_leaves(initial).items():
-        try:
-            values = np.asarray(leaf)
-            numeric = np.issubdtype(values.dtype, np.integer) or np.issubdtype(
-                values.dtype, np.floating
-            )
-        except (TypeError, ValueError):
-            numeric = False
-        if not numeric:
-            raise PosteriorError(
-                f"initial must hold real numbers or arrays of them; {name} is {leaf!r}."
-            )
-        if not np.all(np.isfinite(values)):
-            raise PosteriorError(
-                f"initial must be finite; {name} is {values}. Choose a point inside the support."
-            )
-    layout = ParameterLayout.of(initial)
-    if layout.dim == 0:
-        raise PosteriorError("initial must hold at least one parameter, got none.")
-    return layout
-
-
-def _checked_num_observations(data: PyTree) -> int | None:
-    leaves = named_leaves(data)
-    if not leaves:
-        return None
-    lengths = {}
-    for name, leaf in leaves.items():
-        shape = np.shape(leaf)
-        if not shape:
-            raise PosteriorError(
-                f"data must be arrays whose leading axis is the observations; {name} is the scalar "
-                f"{leaf!r}. Let log_likelihood close over fixed numbers instead."
-            )
-        _check_no_nan(name, leaf)
-        lengths[name] = shape[0]
-    if len(set(lengths.values())) > 1:
-        listed = ", ".join(f"{name} {length}" for name, length in lengths.items())
-        raise PosteriorError(
-            f"data must share the length of their leading axis; got {listed}. Give one row an "
-            "observation in every array, or let log_likelihood close over what is no observation."
-        )
-    return next(iter(lengths.values()))
-
-
-def _check_no_nan(name: str, leaf: Any) -> None:
-    values = np.asarray(leaf)
-    if not np.issubdtype(values.dtype, np.floating):
-        return
-    missing = int(np.isnan(values).sum())
-    if missing:
-        raise PosteriorError(
-            f"data must not contain NaN; {name} has {missing} of {values.size} values missing. "
-            "Drop or impute these observations."
-        )
-
-
-def _check_scalar(name: str, function: Callable, *arguments: Any) -> None:
-    result = _shape_of(name, function, *arguments)
-    shape = getattr(result, "shape", None)
-    if shape != () or not jnp.issubdtype(result.dtype, jnp.floating):
-        given = f"an array of shape {shape}" if shape else f"{result}"
-        raise PosteriorError(
-            f"{name} must return one real number, got {given}. "
-            "Sum over the observations (and over the parameters) before returning."
-        )
-
-
-def _shape_of(name: str, function: Callable, *arguments: Any) -> Any:
-    if not callable(function):
-        raise PosteriorError(f"{name} must be a function, got {function!r}.")
-    try:
-        return jax.eval_shape(function, *arguments)
-    except Exception as error:
-        reason = (str(error).strip().splitlines() or ["no message"])[0]
-        raise PosteriorError(
-            f"{name} failed at the initial parameters: {type(error).__name__}: {reason}"
-        ) from error

@@ -26,14 +26,14 @@ def position_dtype() -> jnp.dtype:
     return jnp.dtype(jnp.result_type(float))
 
 
-def energy_noise_message(potentials: Array) -> str | None:
+def energy_noise_message(potentials: Array, relative_rounding: float) -> str | None:
     """Say so if rounding alone moves potentials of this size by more than the test can bear."""
-    values = np.asarray(potentials)
-    noise = float(np.max(np.abs(values)) * np.finfo(values.dtype).eps)
+    size = float(np.max(np.abs(np.asarray(potentials))))
+    noise = size * relative_rounding
     if noise <= LARGEST_HARMLESS_NOISE:
         return None
     return (
-        f"the potential is about {np.max(np.abs(values)):.3g} and {values.dtype} rounds it to "
-        f"{noise:.2g}; the Metropolis test needs {LARGEST_HARMLESS_NOISE}. Use double precision: "
-        "unset JAX_ENABLE_X64 and do not switch jax_enable_x64 off."
+        f"the potential is about {size:.3g} and is rounded to {noise:.2g}, where the Metropolis "
+        f"test needs {LARGEST_HARMLESS_NOISE}. Compute the log density in double precision: unset "
+        "JAX_ENABLE_X64, and cast nothing to float32."
     )

@@ -1,13 +1,15 @@
 """Run: everything one call of `sample` produced."""
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from nnghmc.cost import PHASES, Cost, PhaseCost
-from nnghmc.diagnostics import bulk_ess, load_arviz
+from nnghmc.diagnostics import bulk_ess, judgements, quiet_arviz, rhat, tail_ess
+from nnghmc.errors import SettingsError
 from nnghmc.posterior import Posterior
 from nnghmc.schedule import Decision
 from nnghmc.surrogates import GradientData, Surrogate
@@ -15,7 +17,7 @@ from nnghmc.surrogates import GradientData, Surrogate
 METHOD_TITLES = {"hmc": "standard HMC", "nnghmc": "NNgHMC"}
 
 
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True, repr=False, eq=False)
 class Run:
     """Draws, statistics, what was learned, what was decided, and what it all cost.
 
@@ -25,14 +27,16 @@ class Run:
         seed: the seed; the same seed gives the same draws.
         draws: kept draws, unconstrained, shape (chains, draws, dim).
         stats: statistics of the kept draws under ArviZ's names, each of shape (chains, draws).
-        warmup_draws: draws made before the first kept one, those of the schedule among them.
+        warmup_draws: draws made before the first kept one with the true gradient: warm-up proper
+            and what the schedule collected. Those that probed a network are not among them.
         warmup_stats: their statistics.
         cost: evaluations and seconds by phase.
         decisions: what each training point found and what was done about it.
         surrogate: the learned gradient of the last training, or None.
         gradient_data: the true gradients that were collected, or None.
         complete: False where Ctrl-C ended the run early.
-        notes: warnings in plain words.
+        remarks: what was noticed while it ran.
+        notes: remarks, and what there is to say about the kept draws, in plain words.
     """
 
     posterior: Posterior
@@ -47,7 +51,15 @@ class Run:
     surrogate: Surrogate | None = None
     gradient_data: GradientData | None = None
     complete: bool = True
-    notes: tuple[str, ...] = ()
+    remarks: tuple[str, ...] = ()
+
+    @cached_property
+    def notes(self) -> tuple[str, ...]:
+        """Everything a person should know before using the draws; nothing if all is well."""
+        if not self.draws.size:
+            return self.remarks
+        names = self.posterior.layout.coordinate_names
+        return (*self.remarks, *judgements(self.draws, self.stats, names))
 
     @property
     def acceptance(self) -> float:
@@ -88,45 +100,53 @@ class Run:
             "complete": int(self.complete),
             "sampling_time": self.cost.total.seconds,
         }
-        return load_arviz().from_dict(
-            **groups,
-            coords=self.posterior.coords,
-            dims=self.posterior.dims,
-            posterior_attrs=attributes,
-            save_warmup=True,
-        )
+        with quiet_arviz() as arviz:
+            data = arviz.from_dict(
+                **groups, coords=self.posterior.coords, dims=self.posterior.dims, save_warmup=True
+            )
+        for group in data.groups():
+            data[group].attrs.update(attributes)
+        return data
 
     def summary(self) -> pd.DataFrame:
         """Mean, standard deviation, interval, Monte Carlo error, ESS and R-hat by variable."""
-        with np.errstate(invalid="ignore", divide="ignore"):  # chains that never moved: NaN says it
-            return load_arviz().summary(self.to_arviz())
+        if not self.draws.size:
+            raise SettingsError("a summary needs draws, and this run was interrupted before any.")
+        with quiet_arviz() as arviz:
+            return arviz.summary(self.to_arviz())
 
     def __str__(self) -> str:
         chains, draws, dim = self.draws.shape
+        size = f"{_counted(chains, 'chain')} × {_counted(draws, 'draw')}"
         lines = [
-            f"{self.title}: {chains} chains × {draws:,} draws of {dim} dimensions"
+            f"{self.title}: {size} of {_counted(dim, 'dimension')}"
             + ("" if self.complete else ", incomplete (interrupted)"),
             *(f"  {decision}" for decision in self.decisions),
         ]
         if self.surrogate is not None:
             lines.append(f"  learned from {self.surrogate.report}")
         if draws:
-            lines.append(f"  acceptance {self.acceptance:.2f}, {self._trouble()}{self._ess()}")
+            lines.append(f"  acceptance {self.acceptance:.2f}, {self._divergences()}")
+        if draws >= 4:
+            lines.append(f"  {self._convergence()}")
         lines += [f"  {line}" for line in _cost_lines(self.cost)]
         lines += [f"  note: {note}" for note in self.notes]
         return "\n".join(lines)
 
     __repr__ = __str__
 
-    def _trouble(self) -> str:
+    def _divergences(self) -> str:
         nonfinite = int(self.stats["nonfinite"].sum())
-        return f"{self.divergences} divergences ({nonfinite} with a non-finite energy)"
+        return f"{_counted(self.divergences, 'divergence')} ({nonfinite} with a non-finite energy)"
 
-    def _ess(self) -> str:
-        if self.draws.shape[1] < 4:
-            return ""
-        ess = bulk_ess(self.draws)
-        return f", bulk ESS {ess.min():,.0f} to {ess.max():,.0f}"
+    def _convergence(self) -> str:
+        bulk, tail = bulk_ess(self.draws).min(), tail_ess(self.draws).min()
+        sizes = f"lowest ESS {bulk:,.0f} in the bulk, {tail:,.0f} in the tails"
+        return f"{sizes}; largest R-hat {rhat(self.draws).max():.3f}"
+
+
+def _counted(number: int, noun: str) -> str:
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
 
 
 def _cost_lines(cost: Cost) -> list[str]:

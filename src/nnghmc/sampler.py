@@ -9,26 +9,34 @@ from typing import Any
 import equinox as eqx
 import jax
 import numpy as np
-from jaxtyping import Array, PRNGKeyArray
+from jaxtyping import PRNGKeyArray
 
-from nnghmc.chains import History, Supervision, run_chains
+from nnghmc.chains import History, Supervision, evaluate_all, run_chains
 from nnghmc.cost import Cost
 from nnghmc.errors import (
+    GradientDataError,
     PosteriorError,
     PrecisionWarning,
+    instance_of,
     natural_number,
     one_of,
     positive_integer,
 )
 from nnghmc.interrupts import stop_on_interrupt
 from nnghmc.kernels import HMCState, Tuning, hmc, true_gradient_hmc
-from nnghmc.posterior import GradientFn, Posterior
-from nnghmc.precision import energy_noise_message
+from nnghmc.posterior import Posterior
+from nnghmc.precision import energy_noise_message, position_dtype
 from nnghmc.progress import reporting
 from nnghmc.run import METHOD_TITLES, Run
 from nnghmc.schedule import Decision, TrainingSchedule
-from nnghmc.surrogates import GradientData, GradientMLP, Surrogate, Training, fit
-from nnghmc.surrogates.fit import LearnedGradient
+from nnghmc.surrogates import (
+    GradientData,
+    GradientMLP,
+    LearnedGradient,
+    Surrogate,
+    Training,
+    fit,
+)
 from nnghmc.warmup import collect, start_chains
 
 RANDOMNESS = ("warmup", "collect", "train", "probe", "sample")
@@ -44,7 +52,7 @@ def sample(
     method: str = "nnghmc",
     *,
     step_size: float | tuple[float, float] = 0.1,
-    num_steps: int | tuple[int, int] = 10,
+    num_steps: int | tuple[int, int] = (5, 15),
     inverse_mass_matrix: Any = None,
     warmup: int = 200,
     network: GradientMLP | None = None,
@@ -65,6 +73,7 @@ def sample(
         method: "nnghmc" learns the gradient and hands over to it; "hmc" uses the true one.
         step_size: ε of the leapfrog; a pair (low, high) is uniform between them, anew each draw.
         num_steps: L, the leapfrog steps a draw; a pair (low, high) likewise, both ends included.
+            A fixed number can resonate: a trajectory of a full period ends where it began.
         inverse_mass_matrix: diagonal (dim,) or dense (dim, dim); None is the identity. Posterior
             variances are a good choice.
         warmup: draws of standard HMC in each chain before anything is collected or kept.
@@ -85,16 +94,21 @@ def sample(
             f"sample needs a Posterior, got {type(posterior).__name__}. "
             "Make one with nnghmc.Posterior(...) or nnghmc.from_log_density(...)."
         )
+    if posterior.initial.dtype != position_dtype():
+        raise PosteriorError(
+            f"the posterior was made in {posterior.initial.dtype} and JAX now computes in "
+            f"{position_dtype()}; make it anew after changing jax_enable_x64."
+        )
     plan = _Plan(
         draws=positive_integer("draws", draws),
         chains=positive_integer("chains", chains),
-        seed=natural_number("seed", seed),
+        seed=natural_number("seed", seed, largest=2**63 - 1),
         method=one_of("method", method, tuple(METHOD_TITLES)),
         tuning=Tuning.checked(step_size, num_steps, inverse_mass_matrix, posterior.dim),
         warmup=natural_number("warmup", warmup),
-        network=network or GradientMLP(),
+        network=instance_of("network", network or GradientMLP(), GradientMLP),
         training=_merged(training, epochs),
-        schedule=schedule or TrainingSchedule(),
+        schedule=instance_of("schedule", schedule or TrainingSchedule(), TrainingSchedule),
         initial_positions=initial_positions,
     )
     if chunk_size is not None:
@@ -104,7 +118,7 @@ def sample(
 
 
 def _merged(training: Training | None, epochs: int | None) -> Training:
-    training = training or Training()
+    training = instance_of("training", training or Training(), Training)
     return training if epochs is None else dataclasses.replace(training, epochs=epochs)
 
 
@@ -136,11 +150,11 @@ class _Sampling:
     plan: _Plan
     supervision: Supervision
     cost: Cost = field(default_factory=Cost)
-    discarded: list[History] = field(default_factory=list)
+    discarded: list[tuple[str, History]] = field(default_factory=list)
     collected: list[GradientData] = field(default_factory=list)
     decisions: list[Decision] = field(default_factory=list)
     surrogate: Surrogate | None = None
-    notes: list[str] = field(default_factory=list)
+    remarks: list[str] = field(default_factory=list)
 
     def run(self) -> Run:
         states = self.warm_up(self.start())
@@ -161,9 +175,9 @@ class _Sampling:
                 self.plan.chains,
             )
             cost.true_gradients += self.plan.chains
-        noise = energy_noise_message(states.potential)
+        noise = energy_noise_message(states.potential, self.posterior.energy_precision)
         if noise is not None:
-            self.notes.append(noise)
+            self.remarks.append(noise)
             warnings.warn(noise, PrecisionWarning, stacklevel=4)
         return states
 
@@ -175,7 +189,7 @@ class _Sampling:
         if self.plan.method == "nnghmc":  # the compiled kernel of collecting serves here too
             return self.collect("warmup", states, numbers, keep=lambda part: None)
         states, history = self.advance("warmup", "warmup", states, numbers)
-        self.discarded.append(history)
+        self.discarded.append(("warmup", history))
         return states
 
     def learn(self, states: HMCState) -> tuple[HMCState, LearnedGradient | None]:
@@ -187,11 +201,15 @@ class _Sampling:
             collected = training_point
             if self.supervision.stop.made:
                 break
-            self.surrogate = self.train(training_point)
-            probed, acceptance = self.probe(states, self.surrogate.learned, training_point)
+            try:
+                self.surrogate = self.train(training_point)
+            except GradientDataError as error:
+                self.remarks.append(f"nothing learned after {training_point} draws: {error}")
+                continue
+            probed, probe = self.probe(states, self.surrogate.learned, training_point)
             if self.supervision.stop.made:
                 break
-            self.decisions.append(self.decide(training_point, acceptance))
+            self.decisions.append(self.decide(training_point, probe))
             if self.decisions[-1].hand_over:
                 return probed, self.surrogate.learned
         return states, None
@@ -216,7 +234,7 @@ class _Sampling:
                 keep,
             )
             cost.true_gradients += history.leapfrog_steps
-        self.discarded.append(history)
+        self.discarded.append((phase, history))
         return states
 
     def train(self, training_point: int) -> Surrogate:
@@ -229,25 +247,27 @@ class _Sampling:
 
     def probe(
         self, states: HMCState, learned: LearnedGradient, training_point: int
-    ) -> tuple[HMCState, float]:
-        """Some draws with the learned gradient: where they lead, and their acceptance."""
+    ) -> tuple[HMCState, History]:
+        """Some draws with the learned gradient: where they lead, and what they were like."""
         with self.cost.timed("train") as cost:
-            states = states._replace(gradient=_gradients(learned.gradient, states.position))
+            states = states._replace(gradient=evaluate_all(learned.gradient, states.position))
             cost.learned_gradients += self.plan.chains
         first = training_point * self.plan.schedule.probe_draws
         numbers = range(first, first + self.plan.schedule.probe_draws)
-        states, history = self.advance("train", "probe", states, numbers, learned)
-        return states, history.acceptance
+        return self.advance("train", "probe", states, numbers, learned)
 
-    def decide(self, training_point: int, learned_acceptance: float) -> Decision:
+    def decide(self, training_point: int, probe: History) -> Decision:
         """Compare the probe with the standard HMC of the schedule so far."""
         rates = [
-            history.stats["acceptance_rate"] for history in self.discarded[bool(self.plan.warmup) :]
+            history.stats["acceptance_rate"]
+            for phase, history in self.discarded
+            if phase == "collect"
         ]
         return Decision(
             draws_collected=training_point,
             true_acceptance=float(np.concatenate(rates, axis=1).mean()),
-            learned_acceptance=learned_acceptance,
+            learned_acceptance=probe.acceptance,
+            worst_chain=probe.worst_acceptance,
             tolerance=self.plan.schedule.tolerance,
         )
 
@@ -283,7 +303,7 @@ class _Sampling:
 
     def result(self, kept: History) -> Run:
         """Everything, in the form a user keeps."""
-        made = [history for history in self.discarded if history.length]
+        made = [history for _, history in self.discarded if history.length]
         empty = np.empty((self.plan.chains, 0, self.posterior.dim))
         return Run(
             posterior=self.posterior,
@@ -301,10 +321,5 @@ class _Sampling:
             surrogate=self.surrogate,
             gradient_data=GradientData.concatenate(self.collected) if self.collected else None,
             complete=kept.length == self.plan.draws,
-            notes=tuple(self.notes),
+            remarks=tuple(self.remarks),
         )
-
-
-@eqx.filter_jit
-def _gradients(gradient: GradientFn, positions: Array) -> Array:
-    return jax.vmap(gradient)(positions)

@@ -4,28 +4,39 @@ from dataclasses import dataclass
 
 from nnghmc.errors import SettingsError, positive_integer
 
+LEAST_ACCEPTANCE = 0.02
+"""A chain with less than this stands still, and nothing is handed over."""
+
 
 @dataclass(frozen=True)
 class Decision:
-    """What one training point found, and what was done about it."""
+    """What one training point found, and what was done about it.
+
+    The acceptances are means over all chains; `worst_chain` is the lowest of the learned ones.
+    """
 
     draws_collected: int
     true_acceptance: float
     learned_acceptance: float
+    worst_chain: float
     tolerance: float
 
     @property
     def hand_over(self) -> bool:
         """Whether the learned gradient takes over from here."""
+        if not self.worst_chain >= LEAST_ACCEPTANCE:
+            return False
         return self.learned_acceptance >= self.true_acceptance - self.tolerance
 
     def __str__(self) -> str:
         found = (
-            f"after {self.draws_collected} draws a chain: acceptance {self.learned_acceptance:.2f} "
-            f"with the learned gradient, {self.true_acceptance:.2f} with the true one"
+            f"after {self.draws_collected} draws: acceptance {self.learned_acceptance:.2f} "
+            f"learned, {self.true_acceptance:.2f} true"
         )
         if self.hand_over:
             return f"{found}; handed over"
+        if not self.worst_chain >= LEAST_ACCEPTANCE:
+            return f"{found}; {self.worst_chain:.2f} in the worst chain, not handed over"
         return f"{found}; more than {self.tolerance:g} below, not handed over"
 
 
@@ -40,7 +51,7 @@ class TrainingSchedule:
 
     Args:
         start: draws before the first training.
-        stop: draws before the last one.
+        stop: no training comes later than after this many draws.
         every: draws between two trainings.
         probe_draws: learned-gradient draws a chain that measure the acceptance.
         tolerance: close enough means at most this far below the acceptance of standard HMC.
@@ -60,7 +71,7 @@ class TrainingSchedule:
                 f"a schedule must stop no earlier than it starts, got start={self.start} and "
                 f"stop={self.stop}."
             )
-        if not 0 <= self.tolerance <= 1:
+        if not isinstance(self.tolerance, int | float) or not 0 <= self.tolerance <= 1:
             raise SettingsError(
                 f"schedule tolerance is a difference of two acceptance probabilities and must lie "
                 f"between 0 and 1, got {self.tolerance!r}."

@@ -52,8 +52,20 @@ def test_energy_is_that_of_an_independent_integrator():
         state = step(state, TUNING[0])
     energy = potential(state.position) + 0.5 * jnp.sum(state.momentum**2)
     change = energy - potential(start) - 0.5 * jnp.sum(momentum**2)
-    np.testing.assert_allclose(info.energy, energy, rtol=1e-12)
-    np.testing.assert_allclose(info.energy_error, change, atol=1e-12)
+    np.testing.assert_allclose(info.proposed_energy_error, change, atol=1e-12)
+
+
+def test_energy_is_that_of_the_state_after_the_transition():
+    """As ArviZ defines it: the energy of the start where the proposal was rejected."""
+    made = transitions(hmc(potential, gradient, 1.2, 3, jnp.ones(2)), 60)
+    accepted = np.array([info.is_accepted for _, info in made])
+    errors = np.array([info.energy_error for _, info in made])
+    proposed = np.array([info.proposed_energy_error for _, info in made])
+    assert 0 < accepted.sum() < 60
+    np.testing.assert_array_equal(errors[~accepted], 0.0)
+    np.testing.assert_array_equal(errors[accepted], proposed[accepted])
+    assert all(info.energy >= state.potential for state, info in made)
+    assert np.isfinite([info.energy for _, info in made]).all()
 
 
 def test_blackjax_can_drive_it():

@@ -6,6 +6,18 @@ from nnghmc.errors import SettingsError
 from nnghmc.kernels import Tuning
 
 
+def test_rounding_of_a_matrix_is_mended():
+    matrix = np.array([[2.0, 0.5], [0.5 + 1e-12, 1.0]])
+    used = np.asarray(Tuning.checked(0.1, 5, matrix, 2).inverse_mass_matrix)
+    np.testing.assert_array_equal(used, used.T)
+
+
+def test_arrays_without_axes_and_lists_will_do():
+    tuning = Tuning.checked(np.array(0.1), [3, 7], None, 2)
+    assert float(tuning.step_size) == 0.1
+    assert tuning.most_steps == 7
+
+
 def test_numbers_and_pairs():
     tuning = Tuning.checked(0.1, (3, 7), None, 2)
     sizes, numbers = zip(
@@ -35,6 +47,8 @@ def test_numbers_and_pairs():
         ((0.1, 5, np.array([[1.0, 2.0], [2.0, 1.0]])), ["positive definite", "eigenvalue -1"]),
         ((0.1, 5, np.array([[1.0, 0.5], [0.0, 1.0]])), ["symmetric", "transpose by 0.5"]),
         ((0.1, 5, np.array([1.0, np.inf])), ["not finite"]),
+        ((0.1, 5, 1e-9 * np.array([[1.0, 0.0], [0.9, 1.0]])), ["symmetric", "transpose by 9e-10"]),
+        ((0.1, 5, "identity"), ["array of numbers", "'identity'"]),
     ],
 )
 def test_bad_input_is_told_clearly(arguments, words):

@@ -38,8 +38,9 @@ class HMCState(NamedTuple):
 class HMCInfo(NamedTuple):
     """What happened in one transition, under the names that BlackJAX uses.
 
-    `energy` is H at the proposal and `energy_error` its change over the trajectory, infinite where
-    the end is not finite. `path` holds the steps, for a kernel that records them.
+    `energy` is H where the chain stands after the transition and `energy_error` its change on the
+    way there, zero for a rejection; `proposed_energy_error` is the change that was put to the test,
+    infinite where the end is not finite. `path` holds the steps, for a kernel that records them.
     """
 
     acceptance_rate: Float[Array, ""]
@@ -48,6 +49,7 @@ class HMCInfo(NamedTuple):
     is_nonfinite: Bool[Array, ""]
     energy: Float[Array, ""]
     energy_error: Float[Array, ""]
+    proposed_energy_error: Float[Array, ""]
     step_size: Float[Array, ""]
     num_integration_steps: Int[Array, ""]
     path: Path
@@ -129,10 +131,10 @@ def _transition(
         end, path = integrate(leapfrog_step, start, step_size, num_steps, record_steps)
         proposal = HMCState(end.position, potential_at(end), -end.logdensity_grad)
 
-        energy = proposal.potential + metric.kinetic_energy(end.momentum)
-        change = energy - state.potential - metric.kinetic_energy(momentum)
-        is_finite = jnp.isfinite(energy)
-        change = jnp.where(is_finite, change, jnp.inf)
+        start_energy = state.potential + metric.kinetic_energy(momentum)
+        end_energy = proposal.potential + metric.kinetic_energy(end.momentum)
+        is_finite = jnp.isfinite(end_energy)
+        change = jnp.where(is_finite, end_energy - start_energy, jnp.inf)
         state, (is_accepted, probability, _) = static_binomial_sampling(
             accept_key, -change, state, proposal
         )
@@ -141,9 +143,10 @@ def _transition(
             is_accepted=is_accepted,
             is_divergent=change > divergence_threshold,
             is_nonfinite=~is_finite,
-            energy=energy,
-            energy_error=change,
-            step_size=jnp.asarray(step_size, energy.dtype),
+            energy=jnp.where(is_accepted, end_energy, start_energy),
+            energy_error=jnp.where(is_accepted, change, 0.0),
+            proposed_energy_error=change,
+            step_size=jnp.asarray(step_size, change.dtype),
             num_integration_steps=jnp.asarray(num_steps, jnp.int32),
             path=path,
         )

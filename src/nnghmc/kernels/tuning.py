@@ -15,21 +15,24 @@ Number = TypeVar("Number", int, float)
 Jittered: TypeAlias = Number | tuple[Number, Number] | Array | tuple[Array, Array]
 """A fixed number, or a pair (low, high): uniform between them, both ends included."""
 
+ROUNDING = 1e-9
+"""How far from symmetric a matrix may be by rounding, relative to its largest entry."""
+
 
 def drawn_length(
     key: PRNGKeyArray, step_size: Jittered[float], num_steps: Jittered[int]
 ) -> tuple[Array | float, Array | int]:
     """Step size and number of steps of one trajectory."""
     size_key, number_key = jax.random.split(key)
-    if isinstance(step_size, tuple):
+    if isinstance(step_size, tuple | list):
         step_size = jax.random.uniform(size_key, minval=step_size[0], maxval=step_size[1])
-    if isinstance(num_steps, tuple):
+    if isinstance(num_steps, tuple | list):
         num_steps = jax.random.randint(number_key, (), num_steps[0], num_steps[1] + 1)
     return step_size, num_steps
 
 
 class Tuning(eqx.Module):
-    """How trajectories are made. A pytree of arrays: other values need no new compilation."""
+    """How trajectories are made: a pytree of arrays, so that step sizes can change freely."""
 
     step_size: Jittered[float]
     num_steps: Jittered[int]
@@ -57,7 +60,7 @@ class Tuning(eqx.Module):
 
 
 def _checked(name: str, value: Any, check: Callable[[str, Any], Any]) -> Any:
-    if not isinstance(value, tuple | list):
+    if isinstance(value, str) or np.ndim(value) == 0:
         return jnp.asarray(check(name, value))
     if len(value) != 2:
         raise SettingsError(f"{name} must be a number or a pair (low, high), got {value!r}.")
@@ -70,39 +73,33 @@ def _checked(name: str, value: Any, check: Callable[[str, Any], Any]) -> Any:
 def _checked_inverse_mass_matrix(value: Any, dim: int) -> np.ndarray:
     if value is None:
         return np.ones(dim)
-    matrix = np.asarray(value, float)
+    try:
+        matrix = np.asarray(value, float)
+    except (TypeError, ValueError):
+        raise SettingsError(
+            f"inverse_mass_matrix must be an array of numbers, got {value!r}."
+        ) from None
     if matrix.shape not in ((dim,), (dim, dim)):
         raise SettingsError(
             f"inverse_mass_matrix must have shape ({dim},) or ({dim}, {dim}) for {dim} dimensions, "
             f"got {matrix.shape}."
         )
-    if not _is_positive_definite(matrix):
+    problem = _what_is_wrong(matrix)
+    if problem is not None:
         raise SettingsError(
             "inverse_mass_matrix must be finite, symmetric and positive definite, and this one is "
-            f"not ({_what_is_wrong(matrix)}). Estimates of posterior variances always serve."
+            f"not ({problem}). Estimates of posterior variances always serve."
         )
-    return matrix
+    return matrix if matrix.ndim == 1 else 0.5 * (matrix + matrix.T)
 
 
-def _is_positive_definite(matrix: np.ndarray) -> bool:
-    if not np.all(np.isfinite(matrix)):
-        return False
-    if matrix.ndim == 1:
-        return bool(np.all(matrix > 0))
-    if not np.allclose(matrix, matrix.T):
-        return False
-    try:
-        np.linalg.cholesky(matrix)
-    except np.linalg.LinAlgError:
-        return False
-    return True
-
-
-def _what_is_wrong(matrix: np.ndarray) -> str:
+def _what_is_wrong(matrix: np.ndarray) -> str | None:
     if not np.all(np.isfinite(matrix)):
         return "it has values that are not finite"
     if matrix.ndim == 1:
-        return f"smallest value {matrix.min():.3g}"
-    if not np.allclose(matrix, matrix.T):
-        return f"it differs from its transpose by {np.max(np.abs(matrix - matrix.T)):.3g}"
-    return f"smallest eigenvalue {np.linalg.eigvalsh(matrix).min():.3g}"
+        return None if np.all(matrix > 0) else f"smallest value {matrix.min():.3g}"
+    asymmetry = np.max(np.abs(matrix - matrix.T))
+    if asymmetry > ROUNDING * np.max(np.abs(matrix)):  # relative: the scale is the user's
+        return f"it differs from its transpose by {asymmetry:.3g}"
+    smallest = np.linalg.eigvalsh(matrix).min()
+    return None if smallest > 0 else f"smallest eigenvalue {smallest:.3g}"

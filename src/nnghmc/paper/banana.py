@@ -22,7 +22,7 @@ HIDDEN, EPOCHS = 100, 50
 COLLECTED_DRAWS = 1000
 BOUNDS = ((-4.0, 4.0), (-0.3, 0.9))
 TRAJECTORY: dict[str, Any] = {
-    "start": ((2.0, 0.2), (1.0, 0.9)),
+    "start": ((2.0, 0.2), (1.0, 1.2)),
     "step_size": 0.02,
     "num_steps": 1000,
 }
@@ -50,8 +50,11 @@ class BananaExperiment:
         return "\n".join(lines)
 
 
-def run_banana(draws: int = 5000, seed: int = 0, progress: bool = True) -> BananaExperiment:
-    """Sample the banana both ways: gradients of 1,000 draws of HMC, then the learned gradient."""
+def run_banana(draws: int = 5000, seed: int = 0, progress: bool = True) -> BananaExperiment | None:
+    """Sample the banana both ways: gradients of 1,000 draws of HMC, then the learned gradient.
+
+    None if Ctrl-C ended one of the runs.
+    """
     posterior = banana()
     common: dict[str, Any] = {
         "step_size": STEP_SIZE,
@@ -60,6 +63,8 @@ def run_banana(draws: int = 5000, seed: int = 0, progress: bool = True) -> Banan
         "progress": progress,
     }
     standard = sample(posterior, draws, CHAINS, method="hmc", **common)
+    if not standard.complete:
+        return None
     learned = sample(
         posterior,
         draws,
@@ -70,6 +75,8 @@ def run_banana(draws: int = 5000, seed: int = 0, progress: bool = True) -> Banan
         schedule=TrainingSchedule.once(COLLECTED_DRAWS // CHAINS),
         **common,
     )
+    if not learned.complete:
+        return None
     return BananaExperiment(standard, learned, compare(standard, learned))
 
 
@@ -77,10 +84,11 @@ def banana_figure(experiment: BananaExperiment) -> Figure:
     """Gradient field, draws and one long trajectory: the true gradient above, the learned below."""
     figure, axes = plt.subplots(2, 3, figsize=(12, 6.4), sharex=True, sharey=True)
     posterior = experiment.standard.posterior
-    gradients = [("true", posterior.gradient, experiment.standard)]
-    if experiment.learned.surrogate is not None:
-        learned = experiment.learned.surrogate.gradient
-        gradients.append(("learned", learned, experiment.learned))
+    assert experiment.learned.surrogate is not None  # a complete run has been trained
+    gradients = [
+        ("true", posterior.gradient, experiment.standard),
+        ("learned", experiment.learned.surrogate.gradient, experiment.learned),
+    ]
     for row, (name, gradient, run) in zip(axes, gradients, strict=True):
         colour = plots.COLOURS[name == "learned"]
         plots.draw_gradient_field(row[0], gradient, BOUNDS)
@@ -104,8 +112,8 @@ def write_figures(experiment: BananaExperiment, folder: Path) -> list[Path]:
     figures = {
         "banana.png": banana_figure(experiment),
         "marginals.png": plots.marginals(experiment.standard, experiment.learned),
-        "trace-hmc.png": plots.trace(experiment.standard),
-        "trace-nnghmc.png": plots.trace(experiment.learned),
+        "hmc-trace.png": plots.trace(experiment.standard),
+        "nnghmc-trace.png": plots.trace(experiment.learned),
     }
     for name, figure in figures.items():
         plots.save(figure, folder / name)

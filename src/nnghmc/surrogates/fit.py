@@ -43,7 +43,7 @@ class Training:
             positive_number("stop_change", self.stop_change)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class FitReport:
     """How a fit went: mean loss of each epoch, points used, points dropped for not being finite."""
 
@@ -75,7 +75,7 @@ class LearnedGradient(eqx.Module):
         return self.gradients.undo(self.network(self.positions.apply(position)))
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Surrogate:
     """A fitted, frozen gradient, and how the fit went."""
 

@@ -9,7 +9,7 @@ import numpy as np
 from nnghmc.errors import GradientDataError, SettingsError
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class GradientData:
     """Points (q, U, ∇U), a row each, on the host.
 
@@ -83,8 +83,8 @@ class GradientData:
         usable = np.isfinite(self.positions).all(axis=1) & np.isfinite(self.gradients).all(axis=1)
         if not usable.any():
             raise GradientDataError(
-                f"gradient data must have finite points, and none of {len(self)} is. Start the "
-                "chains closer to the bulk of the posterior, or use a smaller step_size."
+                f"gradient data must have finite points of trajectories that did not diverge, and "
+                f"none of {len(self)} is. Start closer to the bulk, or use a smaller step_size."
             )
         return self if usable.all() else self.select(usable)
 

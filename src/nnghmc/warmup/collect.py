@@ -3,6 +3,7 @@
 from collections.abc import Callable
 
 import equinox as eqx
+import numpy as np
 from jaxtyping import PRNGKeyArray
 
 from nnghmc.chains import Draws, History, Supervision, run_chains
@@ -20,11 +21,12 @@ def collect(
     supervision: Supervision,
     keep: Callable[[GradientData], None],
 ) -> tuple[HMCState, History]:
-    """Make these draws with the true gradient, and hand over the gradient data of each chunk."""
+    """Make these draws with the true gradient, and pass the gradient data of each chunk on."""
 
     def keep_path(first: int, draws: Draws) -> None:
-        path, num_steps = draws.info.path, draws.info.num_integration_steps
-        keep(GradientData.from_paths(*path, num_steps, first))
+        # Trajectories that diverged lead far away, and would set the scale of everything learned.
+        num_steps = np.where(draws.info.is_divergent, 0, draws.info.num_integration_steps)
+        keep(GradientData.from_paths(*draws.info.path, num_steps, first))
 
     rows = tuning.most_steps
     algorithm = eqx.Partial(true_gradient_hmc, potential_and_gradient, record_steps=rows)

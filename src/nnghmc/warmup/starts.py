@@ -2,12 +2,11 @@
 
 from typing import Any
 
-import equinox as eqx
-import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+from nnghmc.chains import evaluate_all
 from nnghmc.errors import PosteriorError, SettingsError
 from nnghmc.kernels.hmc import HMCState
 from nnghmc.posterior import PotentialAndGradientFn
@@ -21,27 +20,23 @@ def start_chains(
 ) -> HMCState:
     """The first state of every chain, with one true gradient each."""
     positions = _checked_positions(initial, initial_positions, num_chains)
-    states = HMCState(positions, *_evaluate(potential_and_gradient, positions))
+    states = HMCState(positions, *evaluate_all(potential_and_gradient, positions))
     _check_finite(states)
     return states
-
-
-@eqx.filter_jit
-def _evaluate(
-    potential_and_gradient: PotentialAndGradientFn, positions: Float[Array, "chains dim"]
-) -> tuple[Array, Array]:
-    return jax.vmap(potential_and_gradient)(positions)
 
 
 def _checked_positions(initial: Array, given: Any, num_chains: int) -> Array:
     expected = (num_chains, *initial.shape)
     if given is None:
         return jnp.broadcast_to(initial, expected)
-    positions = np.asarray(given, initial.dtype)
+    try:
+        positions = np.asarray(given, initial.dtype)
+    except (TypeError, ValueError):
+        positions = np.empty(0)
     if positions.shape != expected:
         raise SettingsError(
-            f"initial_positions must have shape {expected} (chains, dimensions), "
-            f"got {positions.shape}."
+            f"initial_positions must be numbers of shape {expected} (chains, dimensions), "
+            f"got {positions.shape if positions.size else given!r}."
         )
     return jnp.asarray(positions)
 
@@ -60,5 +55,6 @@ def _check_finite(states: HMCState) -> None:
         problem = f"the gradient is not finite in coordinate {bad[0]}"
     raise PosteriorError(
         f"the log density and its gradient must be finite where chains start, but at {where} "
-        f"{problem}. Choose an initial point inside the support."
+        f"{problem}. Choose an initial point inside the support; look for infinite values in the "
+        "data."
     )
