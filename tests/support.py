@@ -6,6 +6,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+from scipy import stats
 
 from nnghmc.paper.targets import Banana
 from nnghmc.surrogates.fit import LearnedGradient, in_precision_of_positions
@@ -89,3 +90,32 @@ def repeat(step, states, key, times):
         return jax.vmap(step)(keys, states)[0]
 
     return jax.lax.fori_loop(0, times, body, states)
+
+
+FALSE_ALARMS = 1e-4  # for all comparisons of one test together
+
+
+def moments(draws):
+    """Functions whose means pin down location, scale, skewness, tails and dependence."""
+    first, second = draws[:, 0], draws[:, 1]
+    scale = draws.std(axis=0)
+    return np.column_stack(
+        [
+            draws,
+            draws**2,
+            first * second,
+            first**2 * second,
+            np.abs(draws) > 2 * scale,
+            draws > scale,
+        ]
+    )
+
+
+def assert_same_distribution(ends, exact):
+    """Compare the means of all moment functions by z-tests, with one bound for all of them."""
+    scale = exact.std(axis=0)
+    a, b = moments(ends / scale), moments(exact / scale)
+    error = np.sqrt(a.var(axis=0) / len(a) + b.var(axis=0) / len(b))
+    z = (a.mean(axis=0) - b.mean(axis=0)) / error
+    bound = stats.norm.isf(FALSE_ALARMS / 2 / len(z))
+    assert np.abs(z).max() < bound, f"z = {np.round(z, 1)}, bound {bound:.1f}"

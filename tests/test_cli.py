@@ -30,6 +30,8 @@ def bad_start():
     return from_log_density(lambda x: jnp.log(x[0]), np.array([-1.0]))
 def vector():
     return from_log_density(lambda x: -x**2, np.zeros(3))
+def markup():
+    raise ValueError("[/bold] is no markup")
 """
 
 
@@ -101,7 +103,7 @@ def test_ranges_and_a_mass_matrix_from_a_file(command, model, tmp_path):
         "hmc",
         *QUICK,
         *lengths,
-        "--inverse-mass-matrix",
+        "--inverse-mass",
         tmp_path / "matrix.npy",
         "--out",
         tmp_path / "out",
@@ -111,13 +113,28 @@ def test_ranges_and_a_mass_matrix_from_a_file(command, model, tmp_path):
     assert set(np.unique(steps)) == {2, 3, 4, 5}
 
 
+def test_a_file_may_be_called_as_a_module_of_python_is(command, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "copy.py").write_text(MODEL)
+    code, _, err = command("sample", "copy.py:normal", *QUICK, "--method", "hmc")
+    assert code == 0, err
+
+
+def test_results_that_cannot_be_written_are_told(command, model, tmp_path):
+    (tmp_path / "out" / "hmc.nc").mkdir(parents=True)
+    where = ["--method", "hmc", "--out", tmp_path / "out"]
+    code, _, err = command("sample", f"{model}:normal", *QUICK, *where)
+    assert code == 2
+    assert "could not be written" in err
+
+
 def test_demo_writes_its_figures(command, tmp_path):
     code, out, _ = command("demo", "--draws", 50, "--out", tmp_path)
     assert code == 0
     assert "speed-up" in out
     assert "truth" in out
     written = {path.name: path.stat().st_size for path in tmp_path.iterdir()}
-    assert set(written) == {"banana.png", "marginals.png", "trace-hmc.png", "trace-nnghmc.png"}
+    assert set(written) == {"banana.png", "marginals.png", "hmc-trace.png", "nnghmc-trace.png"}
     assert min(written.values()) > 10_000
 
 
@@ -143,6 +160,8 @@ def test_help_is_enough_to_work_from(command):
         ),
         (["my_model.py:bad_start"], ["must be finite", "nan", "initial point"]),
         (["my_model.py:vector"], ["one real number", "(3,)", "Sum"]),
+        (["my_model.py:markup"], ["[/bold] is no markup"]),
+        (["[/x]:y"], ["[/x] could not be imported"]),
         (["banana", "--step-size", "-0.1"], ["step_size", "-0.1"]),
         (["banana", "--step-size", "small"], ["--step-size", "LOW:HIGH", "'small'"]),
         (["banana", "--num-steps", "0"], ["num_steps", "0"]),
@@ -150,8 +169,8 @@ def test_help_is_enough_to_work_from(command):
         (["banana", "--chains", "-2"], ["chains", "-2"]),
         (["banana", "--start", "50", "--stop", "10"], ["start=50", "stop=10"]),
         (
-            ["banana", "--inverse-mass-matrix", "absent.npy"],
-            ["--inverse-mass-matrix", "absent.npy"],
+            ["banana", "--inverse-mass", "absent.npy"],
+            ["--inverse-mass", "absent.npy"],
         ),
         (["banana", "--out", "my_model.py/results"], ["--out", "folder"]),
     ],
@@ -173,6 +192,8 @@ from nnghmc import from_log_density
 
 def wait(_):
     time.sleep(0.005)
+    with open("evaluations", "a") as file:
+        file.write(".")
 
 def log_density(x):
     jax.debug.callback(wait, x)
@@ -194,7 +215,12 @@ def test_ctrl_c_saves_what_was_made(tmp_path):
         text=True,
         env={**os.environ},
     )
-    time.sleep(12)
+    marker = tmp_path / "evaluations"
+    deadline = time.monotonic() + 120
+    while not (marker.exists() and marker.stat().st_size > 100):  # warm-up takes 6 of them
+        assert time.monotonic() < deadline
+        assert process.poll() is None, process.communicate()
+        time.sleep(0.1)
     process.send_signal(signal.SIGINT)
     out, err = process.communicate(timeout=60)
     assert process.returncode == 130, err

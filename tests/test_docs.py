@@ -17,16 +17,16 @@ def programs(page):
     ("page", "number"),
     [(page, i) for page in ("README.md", "docs/guide.md") for i in range(len(programs(page)))],
 )
-def test_program_runs(page, number, capsys):
+def test_program_runs(page, number):
     names = {}
     exec(compile(programs(page)[number], page, "exec"), names)
-    if page == "README.md":
+    if "run" in names:
         assert names["run"].handed_over
-        assert "NNgHMC" in capsys.readouterr().out
+        assert names["run"].notes == ()
     else:
-        assert {"posterior", "state"} & set(names)
+        assert names["info"].acceptance_rate > 0
 
 
 def test_both_pages_have_programs():
     assert len(programs("README.md")) == 1
-    assert len(programs("docs/guide.md")) == 2
+    assert len(programs("docs/guide.md")) == 3

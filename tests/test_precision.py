@@ -54,9 +54,12 @@ def test_single_precision_that_is_too_coarse_is_told():
 
 
 def test_a_density_that_rounds_to_single_is_told_too():
-    """Though it is computed in double precision otherwise, and cast back for the test."""
-    posterior = nnghmc.from_log_density(
-        lambda x: (-0.5 * jnp.sum(x**2) - 1e8).astype(jnp.float32), np.zeros(2)
+    """Though all the rest is in double precision, and the sum is cast back to it."""
+    posterior = nnghmc.Posterior(
+        lambda x, data: (-0.5 * jnp.sum(x**2) - 1e8).astype(jnp.float32),
+        lambda x: -0.5 * jnp.sum(x**2),
+        None,
+        np.zeros(2),
     )
     with pytest.warns(PrecisionWarning, match="rounded to 12"):
         run = nnghmc.sample(posterior, 5, 2, method="hmc", warmup=0, progress=False)

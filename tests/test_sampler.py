@@ -8,6 +8,7 @@ import pytest
 
 from nnghmc import GradientMLP, TrainingSchedule, from_log_density, sample
 from nnghmc.errors import NnghmcError, PosteriorError, SettingsError
+from nnghmc.sampler import _Sampling
 
 QUICK = {
     "step_size": 0.15,
@@ -106,6 +107,46 @@ def test_decision_compares_the_acceptance_of_the_schedule_not_of_the_warm_up(log
     assert run.decisions[0].true_acceptance == pytest.approx(collected.mean())
 
 
+def test_diverging_trajectories_are_not_learned_from():
+    """A few of them go out to 1e4 and beyond, and would set the scale of all that is learned."""
+    posterior = from_log_density(lambda x: -jnp.sum(x**4), np.full(3, 0.3))
+    schedule = TrainingSchedule.once(100, tolerance=0.3)
+    run = sample(
+        posterior, 200, 4, **{**QUICK, "step_size": 0.42, "schedule": schedule, "epochs": 30}
+    )
+    collected = run.warmup_stats["diverging"][:, 20:]
+    assert collected.sum() > 0
+    assert np.abs(run.gradient_data.positions).max() < 10
+    assert len(run.gradient_data) == 5 * (collected.size - collected.sum())
+    assert run.handed_over
+    assert run.acceptance > 0.5
+
+
+def test_nothing_to_learn_from_is_a_remark_and_standard_hmc(logistic):
+    run = sample(logistic, 10, 2, **{**QUICK, "step_size": 1e3})
+    assert not run.handed_over
+    assert any("nothing learned after 20 draws" in note for note in run.notes)
+    assert any("never moved" in note for note in run.notes)
+
+
+@pytest.mark.parametrize("phase", ["collect", "train", "probe"])
+def test_ctrl_c_before_the_hand_over_ends_the_run(logistic, monkeypatch, phase):
+    original = getattr(_Sampling, phase)
+
+    def interrupted(self, *arguments, **options):
+        self.supervision.stop.made = True
+        return original(self, *arguments, **options)
+
+    monkeypatch.setattr(_Sampling, phase, interrupted)
+    run = sample(logistic, 10, 2, **{**QUICK, "warmup": 0})
+    assert not run.complete
+    assert run.draws.shape == (2, 0, 3)
+    assert run.decisions == ()
+    assert "interrupted" in str(run)
+    with pytest.raises(SettingsError, match="needs draws"):
+        run.summary()
+
+
 def test_chains_may_start_apart(logistic):
     starts = np.array([[1.0, 0.0, 0.0], [0.0, 1.0, 0.0]])
     run = sample(
@@ -169,6 +210,11 @@ def gaussian():
         ({"num_steps": 0}, ["num_steps", "0"]),
         ({"chunk_size": 0}, ["chunk_size", "0"]),
         ({"epochs": 0}, ["epochs", "0"]),
+        ({"seed": 2**64}, ["seed must be at most"]),
+        ({"network": 50}, ["network must be a GradientMLP", "50"]),
+        ({"schedule": (10, 20, 10)}, ["schedule must be a TrainingSchedule"]),
+        ({"training": {"epochs": 5}}, ["training must be a Training"]),
+        ({"initial_positions": {"x": 1}}, ["initial_positions", "'x'"]),
         ({"inverse_mass_matrix": np.ones(5)}, ["inverse_mass_matrix", "(5,)"]),
         ({"initial_positions": np.zeros((1, 2))}, ["initial_positions", "(4, 2)", "(1, 2)"]),
     ],

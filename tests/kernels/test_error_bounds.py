@@ -4,7 +4,6 @@ U(q) = ½ qᵀ A q, so that the exact flow is a matrix exponential. The learned 
 one plus an error of size δ: a smooth field of constant length, or a random network scaled to it.
 """
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -80,14 +79,16 @@ def test_energy_drift_is_within_its_integral_bound(gradient_with_error):
 
 
 @pytest.mark.parametrize("size", [0.01, 0.1, 0.5])
-@pytest.mark.parametrize("time", [0.5, 1.0, 2.0, 4.0])
+@pytest.mark.parametrize("time", [0.1, 0.25, 0.5, 1.0])
 def test_flows_part_no_faster_than_gronwall(gradient_with_error, size, time):
     """Proposition 2: the learned flow is within (δ / K)(exp(K t) - 1) of the true one."""
     learned, _ = run(gradient_with_error(size), time, 1e-3)
     true = expm(SYSTEM * time) @ START
     integration_error = np.linalg.norm(run(gradient_with_error(0.0), time, 1e-3)[0] - true)
     bound = size / LIPSCHITZ * np.expm1(LIPSCHITZ * time)
-    assert np.linalg.norm(learned - true) <= bound + 2 * integration_error
+    distance = np.linalg.norm(learned - true)
+    assert distance <= bound + 2 * integration_error
+    assert distance >= 1e-3 * bound  # the bound says something
 
 
 @pytest.mark.parametrize("step_size", [0.05, 0.1, 0.2])
@@ -123,4 +124,3 @@ def test_energy_of_a_conservative_error_does_not_drift():
 
     long = [abs(energy(run(conservative, t, 0.01)[0]) - energy(START)) for t in (5.0, 20.0, 50.0)]
     assert max(long) < 0.25
-    assert jax.numpy.isfinite(jnp.asarray(long)).all()

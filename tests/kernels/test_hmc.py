@@ -96,6 +96,8 @@ def test_non_finite_energy_is_a_counted_rejection(bad):
         assert not info.is_accepted
         assert info.is_divergent
         assert info.acceptance_rate == 0
+        assert np.isfinite(info.energy)
+        assert info.energy_error == 0
 
 
 def test_non_finite_gradient_is_a_rejection():

@@ -9,40 +9,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from scipy import stats
 
 from nnghmc.kernels import hmc, true_gradient_hmc
-from support import repeat
+from support import assert_same_distribution, repeat
 
 CHAINS = 40_000
 TRANSITIONS = 6
-FALSE_ALARMS = 1e-4  # for all comparisons of one test together
-
-
-def moments(draws):
-    """Functions whose means pin down location, scale, skewness, tails and dependence."""
-    first, second = draws[:, 0], draws[:, 1]
-    scale = draws.std(axis=0)
-    return np.column_stack(
-        [
-            draws,
-            draws**2,
-            first * second,
-            first**2 * second,
-            np.abs(draws) > 2 * scale,
-            draws > scale,
-        ]
-    )
-
-
-def assert_same_distribution(ends, exact):
-    """Compare the means of all moment functions by z-tests, with one bound for all of them."""
-    scale = exact.std(axis=0)
-    a, b = moments(ends / scale), moments(exact / scale)
-    error = np.sqrt(a.var(axis=0) / len(a) + b.var(axis=0) / len(b))
-    z = (a.mean(axis=0) - b.mean(axis=0)) / error
-    bound = stats.norm.isf(FALSE_ALARMS / 2 / len(z))
-    assert np.abs(z).max() < bound, f"z = {np.round(z, 1)}, bound {bound:.1f}"
 
 
 def ends_of_chains(target, algorithm):
