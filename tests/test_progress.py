@@ -24,7 +24,7 @@ def shown_by(monkeypatch, wanted, terminal):
 
 def test_what_a_terminal_shows(monkeypatch):
     shown = shown_by(monkeypatch, wanted=True, terminal=True)
-    for words in ("train", "1/1", "sample", "100/100", "acceptance 0.79"):
+    for words in ("train", "1/1", "sample", "compiling", "100/100", "acceptance 0.79"):
         assert words in shown
 
 

@@ -16,7 +16,7 @@ def test_training_points():
     [(0.8, 0.9, True), (0.8, 0.71, True), (0.8, 0.69, False), (0.8, float("nan"), False)],
 )
 def test_close_enough_means_within_the_tolerance(true, learned, hand_over):
-    decision = Decision(50, true, learned, worst_chain=learned, tolerance=0.1)
+    decision = Decision(50, true, learned, learned, tolerance=0.1, least_acceptance=0.02)
     assert decision.hand_over is hand_over
     assert ("; handed over" in str(decision)) is hand_over
 
@@ -24,7 +24,7 @@ def test_close_enough_means_within_the_tolerance(true, learned, hand_over):
 def test_nothing_is_handed_over_where_a_chain_stands_still():
     """Also where standard HMC itself hardly accepts anything, so that any network is close."""
     for mean, worst in [(0.0, 0.0), (0.7, 0.0)]:
-        decision = Decision(50, mean, mean, worst_chain=worst, tolerance=0.25)
+        decision = Decision(50, mean, mean, worst, tolerance=0.25, least_acceptance=0.02)
         assert not decision.hand_over
         assert "0.00 in the worst chain, not handed over" in str(decision)
 
@@ -38,6 +38,7 @@ def test_nothing_is_handed_over_where_a_chain_stands_still():
         ({"probe_draws": -5}, ["schedule probe_draws", "-5"]),
         ({"tolerance": 1.5}, ["between 0 and 1", "1.5"]),
         ({"tolerance": "much"}, ["between 0 and 1", "'much'"]),
+        ({"least_acceptance": -0.1}, ["least_acceptance", "between 0 and 1", "-0.1"]),
     ],
 )
 def test_a_schedule_that_cannot_fit_is_told_clearly(settings, words):

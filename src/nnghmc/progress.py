@@ -51,7 +51,7 @@ class Bar:
     def begin(self, phase: str, total: int) -> None:
         """A new line for this phase."""
         self._close_note()
-        self._task = self._progress.add_task(phase, total=total, acceptance="", speed="")
+        self._task = self._progress.add_task(phase, total=total, acceptance="compiling", speed="")
 
     def advance(self, draws: int, acceptance: float) -> None:
         """Move the bar of the current phase."""

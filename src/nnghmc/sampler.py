@@ -269,6 +269,7 @@ class _Sampling:
             learned_acceptance=probe.acceptance,
             worst_chain=probe.worst_acceptance,
             tolerance=self.plan.schedule.tolerance,
+            least_acceptance=self.plan.schedule.least_acceptance,
         )
 
     def advance(

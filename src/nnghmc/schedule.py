@@ -4,9 +4,6 @@ from dataclasses import dataclass
 
 from nnghmc.errors import SettingsError, positive_integer
 
-LEAST_ACCEPTANCE = 0.02
-"""A chain with less than this stands still, and nothing is handed over."""
-
 
 @dataclass(frozen=True)
 class Decision:
@@ -20,11 +17,12 @@ class Decision:
     learned_acceptance: float
     worst_chain: float
     tolerance: float
+    least_acceptance: float
 
     @property
     def hand_over(self) -> bool:
         """Whether the learned gradient takes over from here."""
-        if not self.worst_chain >= LEAST_ACCEPTANCE:
+        if not self.worst_chain >= self.least_acceptance:
             return False
         return self.learned_acceptance >= self.true_acceptance - self.tolerance
 
@@ -35,7 +33,7 @@ class Decision:
         )
         if self.hand_over:
             return f"{found}; handed over"
-        if not self.worst_chain >= LEAST_ACCEPTANCE:
+        if not self.worst_chain >= self.least_acceptance:
             return f"{found}; {self.worst_chain:.2f} in the worst chain, not handed over"
         return f"{found}; more than {self.tolerance:g} below, not handed over"
 
@@ -55,6 +53,7 @@ class TrainingSchedule:
         every: draws between two trainings.
         probe_draws: learned-gradient draws a chain that measure the acceptance.
         tolerance: close enough means at most this far below the acceptance of standard HMC.
+        least_acceptance: and in no chain less than this; such a chain stands still.
     """
 
     start: int = 200
@@ -62,6 +61,7 @@ class TrainingSchedule:
     every: int = 200
     probe_draws: int = 50
     tolerance: float = 0.25
+    least_acceptance: float = 0.02
 
     def __post_init__(self) -> None:
         for name in ("start", "stop", "every", "probe_draws"):
@@ -71,11 +71,10 @@ class TrainingSchedule:
                 f"a schedule must stop no earlier than it starts, got start={self.start} and "
                 f"stop={self.stop}."
             )
-        if not isinstance(self.tolerance, int | float) or not 0 <= self.tolerance <= 1:
-            raise SettingsError(
-                f"schedule tolerance is a difference of two acceptance probabilities and must lie "
-                f"between 0 and 1, got {self.tolerance!r}."
-            )
+        for name in ("tolerance", "least_acceptance"):
+            value = getattr(self, name)
+            if not isinstance(value, int | float) or not 0 <= value <= 1:
+                raise SettingsError(f"schedule {name} must lie between 0 and 1, got {value!r}.")
 
     @classmethod
     def once(cls, draws: int, **options: int | float) -> "TrainingSchedule":
