@@ -23,8 +23,10 @@ def _close_figures():
     plt.close("all")
 
 
-def test_many_scalars_share_a_row_a_variable(wide_run):
-    assert len(plots.trace(wide_run).axes) == 2 * 2
+def test_of_many_scalars_the_first_are_shown(wide_run):
+    figure = plots.trace(wide_run)
+    assert len(figure.axes) == 2 * plots.MOST_SCALARS
+    assert "first 12 of 16" in figure.get_suptitle()
 
 
 def test_few_scalars_have_a_row_each():

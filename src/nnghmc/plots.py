@@ -23,25 +23,24 @@ Bounds = tuple[tuple[float, float], tuple[float, float]]
 
 
 def trace(run: Run) -> Figure:
-    """Densities and traces by ArviZ: a row a scalar, or a row a variable where they are many."""
-    variables = run.to_arviz().posterior
+    """Densities and traces of the first variables, by ArviZ."""
     scalars = labelled_scalars(run)
-    shown = scalars if len(scalars) <= MOST_SCALARS else variables
-    with quiet_arviz() as arviz, arviz.rc_context({"plot.max_subplots": None}):
+    shown = _first(scalars)
+    with quiet_arviz() as arviz:
         axes = arviz.plot_trace(
             shown, chain_prop="color", figsize=(10, 1 + 1.8 * len(shown)), legend=False
         )
-    for axis in axes[-1:, 1]:
-        axis.set_xlabel("draw")
+    axes[-1, 1].set_xlabel("draw")
     figure = axes.flat[0].figure
-    figure.suptitle(f"{run.title}: densities and traces, a colour a chain")
+    which = f", first {len(shown)} of {len(scalars)}" if len(shown) < len(scalars) else ""
+    figure.suptitle(f"{run.title}: densities and traces, a colour a chain{which}")
     figure.tight_layout()
     return figure
 
 
 def marginals(*runs: Run) -> Figure:
     """Marginal densities of the first variables, the runs over each other, by ArviZ."""
-    scalars = [dict(list(labelled_scalars(run).items())[:MOST_SCALARS]) for run in runs]
+    scalars = [_first(labelled_scalars(run)) for run in runs]
     count = len(scalars[0])
     columns = min(count, 4)
     rows = -(-count // columns)
@@ -67,6 +66,10 @@ def marginals(*runs: Run) -> Figure:
     figure.tight_layout(rect=(0, 0, 1, 1 - 0.3 / figure.get_figheight()))
     figure.legend(handles=handles, loc="upper center", ncols=len(runs), frameon=False)
     return figure
+
+
+def _first(scalars: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    return dict(list(scalars.items())[:MOST_SCALARS])
 
 
 def labelled_scalars(run: Run) -> dict[str, np.ndarray]:
