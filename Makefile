@@ -10,7 +10,7 @@ TOOLS := $(VENV)/.tools
 .PHONY: help demo test install check format lock clean bench
 
 help:  ## Show this list
-	@grep -E '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## (.*)/  make \1|\2/' | column -t -s '|'
+	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 demo: $(SETUP)  ## Sample the paper's banana by HMC and NNgHMC; table and figures into output/demo
 	$(BIN)/nnghmc demo --out output/demo
