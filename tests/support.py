@@ -9,9 +9,9 @@ import numpy as np
 from scipy import stats
 
 from nnghmc.paper.targets import Banana
-from nnghmc.surrogates.fit import LearnedGradient, in_precision_of_positions
-from nnghmc.surrogates.networks import GradientMLP
+from nnghmc.surrogates.gradient_mlp import GradientMLP, StandardisedNetwork
 from nnghmc.surrogates.scaling import Standardisation
+from nnghmc.surrogates.training import in_precision_of_positions
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,7 @@ def random_gradient(target, seed=0, hidden=16):
     gradients = np.asarray(jax.vmap(jax.grad(target.potential))(jnp.asarray(positions)))
     untrained = GradientMLP(hidden).build(positions.shape[1], jax.random.key(seed))
     network = in_precision_of_positions(untrained)
-    return LearnedGradient(
+    return StandardisedNetwork(
         network, Standardisation.of(positions), Standardisation.of(gradients)
     ).gradient
 

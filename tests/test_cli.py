@@ -93,6 +93,14 @@ def test_compares_methods_and_writes_everything(command, tmp_path):
     assert data.warmup_posterior.sizes["draw"] > 10
 
 
+def test_learns_by_the_network_that_is_named(command, model):
+    network = ["--network", "quadratic"]
+    code, out, _ = command("sample", f"{model}:normal", *QUICK, *SCHEDULE, *network)
+    assert code == 0
+    assert "handed over" in out
+    assert "loss" not in out  # there is nothing to train
+
+
 def test_ranges_and_a_mass_matrix_from_a_file(command, model, tmp_path):
     np.save(tmp_path / "matrix.npy", np.array([0.5, 0.5]))
     lengths = ["--step-size", "0.1:0.3", "--num-steps", "2:5"]

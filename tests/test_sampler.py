@@ -211,7 +211,7 @@ def gaussian():
         ({"chunk_size": 0}, ["chunk_size", "0"]),
         ({"epochs": 0}, ["epochs", "0"]),
         ({"seed": 2**64}, ["seed must be at most"]),
-        ({"network": 50}, ["network must be a GradientMLP", "50"]),
+        ({"network": 50}, ["network must be a GradientModel", "50"]),
         ({"schedule": (10, 20, 10)}, ["schedule must be a TrainingSchedule"]),
         ({"training": {"epochs": 5}}, ["training must be a Training"]),
         ({"initial_positions": {"x": 1}}, ["initial_positions", "'x'"]),

@@ -15,7 +15,14 @@ from nnghmc.posterior import Posterior, from_log_density  # noqa: E402
 from nnghmc.run import Run  # noqa: E402
 from nnghmc.sampler import sample  # noqa: E402
 from nnghmc.schedule import TrainingSchedule  # noqa: E402
-from nnghmc.surrogates import GradientData, GradientMLP, Surrogate, Training, fit  # noqa: E402
+from nnghmc.surrogates import (  # noqa: E402
+    GradientData,
+    GradientMLP,
+    Quadratic,
+    Surrogate,
+    Training,
+    fit,
+)
 
 __all__ = [
     "Comparison",
@@ -23,6 +30,7 @@ __all__ = [
     "GradientMLP",
     "NnghmcError",
     "Posterior",
+    "Quadratic",
     "Run",
     "Surrogate",
     "Training",

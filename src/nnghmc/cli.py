@@ -19,7 +19,7 @@ from nnghmc.loading import load_target
 from nnghmc.run import METHOD_TITLES, Run
 from nnghmc.sampler import sample
 from nnghmc.schedule import TrainingSchedule
-from nnghmc.surrogates import GradientMLP
+from nnghmc.surrogates import GradientMLP, Quadratic
 
 EXIT_BAD_INPUT = 2
 EXIT_INTERRUPTED = 130
@@ -38,7 +38,8 @@ output = Console(highlight=False)
 
 Method = StrEnum("Method", list(METHOD_TITLES))  # type: ignore[misc]
 EssFormula = StrEnum("EssFormula", list(ESS_FORMULAS))  # type: ignore[misc]
-NNGHMC, BULK = Method("nnghmc"), EssFormula("bulk")
+Network = StrEnum("Network", ["mlp", "quadratic"])
+NNGHMC, BULK, MLP = Method("nnghmc"), EssFormula("bulk"), Network("mlp")
 
 OutFolder = Annotated[
     Path | None, typer.Option("--out", help="Write draws (netCDF), tables and figures here.")
@@ -79,7 +80,10 @@ def sample_command(
     warmup: Annotated[
         int, typer.Option(help="Draws of standard HMC a chain before anything is collected.")
     ] = 200,
-    hidden: Annotated[int, typer.Option(help="Hidden units of the network.")] = 100,
+    network: Annotated[
+        Network, typer.Option(help="What learns the gradient; quadratic suits tall data.")
+    ] = MLP,
+    hidden: Annotated[int, typer.Option(help="Hidden units of the mlp.")] = 100,
     epochs: Annotated[int, typer.Option(help="Passes over the gradient data.")] = 50,
     start: Annotated[int, typer.Option(help="Schedule: draws before the first training.")] = 200,
     stop: Annotated[int, typer.Option(help="Schedule: draws before the last training.")] = 1000,
@@ -102,7 +106,7 @@ def sample_command(
         "num_steps": _number_or_range("--num-steps", num_steps, int),
         "inverse_mass_matrix": _loaded_matrix(inverse_mass_matrix),
         "warmup": warmup,
-        "network": GradientMLP(hidden),
+        "network": GradientMLP(hidden) if network is MLP else Quadratic(),
         "epochs": epochs,
         "schedule": TrainingSchedule(start, stop, every, tolerance=tolerance),
         "progress": progress,

@@ -32,6 +32,7 @@ from nnghmc.schedule import Decision, TrainingSchedule
 from nnghmc.surrogates import (
     GradientData,
     GradientMLP,
+    GradientModel,
     LearnedGradient,
     Surrogate,
     Training,
@@ -55,7 +56,7 @@ def sample(
     num_steps: int | tuple[int, int] = (5, 15),
     inverse_mass_matrix: Any = None,
     warmup: int = 200,
-    network: GradientMLP | None = None,
+    network: GradientModel | None = None,
     epochs: int | None = None,
     training: Training | None = None,
     schedule: TrainingSchedule | None = None,
@@ -77,7 +78,7 @@ def sample(
         inverse_mass_matrix: diagonal (dim,) or dense (dim, dim); None is the identity. Posterior
             variances are a good choice.
         warmup: draws of standard HMC in each chain before anything is collected or kept.
-        network: what learns the gradient.
+        network: what learns the gradient: `GradientMLP` or `Quadratic`.
         epochs: the most passes over the gradient data; short for `training=Training(epochs=...)`.
         training: how the network is trained.
         schedule: when it is trained, probed and handed over to.
@@ -106,7 +107,7 @@ def sample(
         method=one_of("method", method, tuple(METHOD_TITLES)),
         tuning=Tuning.checked(step_size, num_steps, inverse_mass_matrix, posterior.dim),
         warmup=natural_number("warmup", warmup),
-        network=instance_of("network", network or GradientMLP(), GradientMLP),
+        network=instance_of("network", network or GradientMLP(), GradientModel),
         training=_merged(training, epochs),
         schedule=instance_of("schedule", schedule or TrainingSchedule(), TrainingSchedule),
         initial_positions=initial_positions,
@@ -132,7 +133,7 @@ class _Plan:
     method: str
     tuning: Tuning
     warmup: int
-    network: GradientMLP
+    network: GradientModel
     training: Training
     schedule: TrainingSchedule
     initial_positions: Any

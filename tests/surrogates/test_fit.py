@@ -5,7 +5,7 @@ import pytest
 
 from nnghmc import GradientData, GradientMLP, Training, fit
 from nnghmc.errors import GradientDataError, SettingsError
-from nnghmc.surrogates.fit import _Points, _train
+from nnghmc.surrogates.training import _Points, _train
 
 
 def gradient_data(number=600, seed=0):
