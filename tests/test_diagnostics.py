@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from nnghmc.diagnostics import bulk_ess, judgements, paper_ess, rhat, tail_ess
+from nnghmc.diagnostics import Convergence, bulk_ess, judgements, paper_ess, rhat, tail_ess
 
 
 def autoregression(correlation, chains=4, length=20_000, seed=0):
@@ -52,7 +52,7 @@ def stats_like(draws, acceptance=0.9, diverging=0):
 
 def test_good_draws_need_no_words():
     draws = np.random.default_rng(0).normal(size=(4, 1000, 2))
-    assert judgements(draws, stats_like(draws), ["a", "b"]) == []
+    assert judgements(draws, stats_like(draws), Convergence.of(draws), ["a", "b"]) == []
 
 
 @pytest.mark.parametrize(
@@ -69,13 +69,14 @@ def test_good_draws_need_no_words():
 )
 def test_poor_draws_are_told_with_a_remedy(change, words):
     draws = change(np.random.default_rng(0).normal(size=(4, 1000, 2)))
-    text = "; ".join(judgements(draws, stats_like(draws), ["a", "b"]))
+    text = "; ".join(judgements(draws, stats_like(draws), Convergence.of(draws), ["a", "b"]))
     assert all(word in text for word in words), text
 
 
 def test_low_acceptance_and_divergences_are_told():
     draws = np.random.default_rng(0).normal(size=(4, 1000, 2))
-    notes = judgements(draws, stats_like(draws, acceptance=0.1, diverging=3), ["a", "b"])
+    stats = stats_like(draws, acceptance=0.1, diverging=3)
+    notes = judgements(draws, stats, Convergence.of(draws), ["a", "b"])
     assert [note.split(";")[0] for note in notes] == [
         "acceptance is only 0.10",
         "3 trajectories diverged",

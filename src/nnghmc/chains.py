@@ -59,6 +59,7 @@ class History:
     def __init__(self, num_chains: int, num_draws: int, dim: int):
         self._positions = np.empty((num_chains, num_draws, dim))
         self._stats: dict[str, np.ndarray] = {}
+        self._acceptance_by_chain = np.zeros(num_chains)  # sums, so that a look is cheap
         self.length = 0
 
     def write(self, draws: Draws) -> None:
@@ -67,8 +68,10 @@ class History:
         self._positions[:, self.length : end] = np.swapaxes(draws.positions, 0, 1)
         columns = {name: getattr(draws.info, part) for part, name in ARVIZ_NAMES.items()}
         for name, values in {"lp": -draws.potentials, **columns}.items():
-            column = self._stats.setdefault(name, np.empty(self._positions.shape[:2], values.dtype))
-            column[:, self.length : end] = values.T
+            if name not in self._stats:
+                self._stats[name] = np.empty(self._positions.shape[:2], values.dtype)
+            self._stats[name][:, self.length : end] = values.T
+        self._acceptance_by_chain += draws.info.acceptance_rate.sum(axis=0)
         self.length = end
 
     @property
@@ -84,13 +87,14 @@ class History:
     @property
     def acceptance(self) -> float:
         """The mean acceptance probability."""
-        return float(self.stats["acceptance_rate"].mean()) if self.length else float("nan")
+        return (
+            float(self._acceptance_by_chain.mean() / self.length) if self.length else float("nan")
+        )
 
     @property
     def worst_acceptance(self) -> float:
         """The mean acceptance probability of the chain that has the lowest."""
-        rates = self.stats.get("acceptance_rate", np.empty((1, 0)))
-        return float(rates.mean(axis=1).min()) if self.length else float("nan")
+        return float(self._acceptance_by_chain.min() / self.length) if self.length else float("nan")
 
     @property
     def leapfrog_steps(self) -> int:

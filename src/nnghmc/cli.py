@@ -13,7 +13,7 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
-from nnghmc.comparison import ESS_FORMULAS, compare
+from nnghmc.comparison import ESS_FORMULAS, Comparison, compare
 from nnghmc.errors import NnghmcError, SettingsError
 from nnghmc.loading import load_target
 from nnghmc.run import METHOD_TITLES, Run
@@ -40,6 +40,9 @@ Method = StrEnum("Method", list(METHOD_TITLES))  # type: ignore[misc]
 EssFormula = StrEnum("EssFormula", list(ESS_FORMULAS))  # type: ignore[misc]
 Network = StrEnum("Network", ["mlp", "quadratic"])
 NNGHMC, BULK, MLP = Method("nnghmc"), EssFormula("bulk"), Network("mlp")
+
+File = tuple[str, Callable[[Path], None]]
+"""A name in the folder of results, and what writes it."""
 
 OutFolder = Annotated[
     Path | None, typer.Option("--out", help="Write draws (netCDF), tables and figures here.")
@@ -159,13 +162,15 @@ def _report(runs: list[Run], ess: str, folder: Path | None) -> None:
         _write(folder, [(f"{run.method}.nc", _netcdf(run)) for run in runs])
     for run in runs:
         _say(str(run))
-    comparable = [run for run in runs if run.draws.shape[1] >= 4]
-    for run in comparable:
-        _say(_first_rows(run.summary()))
-    if len(comparable) > 1:
-        output.print(compare(*comparable, ess=ess))
+    judged = [run for run in runs if run.convergence is not None]
+    summaries = {run.method: run.summary() for run in judged}
+    for summary in summaries.values():
+        _say(_first_rows(summary))
+    table = compare(*judged, ess=ess) if len(judged) > 1 else None
+    if table is not None:
+        output.print(table)
     if folder is not None:
-        _write(folder, _tables_and_figures(comparable, ess))
+        _write(folder, [*_tables(summaries, table), *_figures(judged)])
 
 
 def _first_rows(summary: pd.DataFrame) -> str:
@@ -174,18 +179,21 @@ def _first_rows(summary: pd.DataFrame) -> str:
     return f"{shown}\n... and {hidden:,} more variables" if hidden > 0 else shown
 
 
-def _tables_and_figures(runs: list[Run], ess: str) -> list[tuple[str, Callable[[Path], None]]]:
+def _tables(summaries: dict[str, pd.DataFrame], table: Comparison | None) -> list[File]:
+    files: list[File] = [(f"{name}-summary.csv", part.to_csv) for name, part in summaries.items()]
+    if table is not None:
+        files.append(("comparison.csv", partial(table.to_frame().to_csv, index=False)))
+    return files
+
+
+def _figures(runs: list[Run]) -> list[File]:
     from nnghmc import plots
 
-    files: list[tuple[str, Callable[[Path], None]]] = []
-    for run in runs:
-        files.append((f"{run.method}-summary.csv", run.summary().to_csv))
-        files.append((f"{run.method}-trace.png", partial(plots.save, plots.trace(run))))
+    files: list[File] = [
+        (f"{run.method}-trace.png", partial(plots.save, plots.trace(run))) for run in runs
+    ]
     if runs:
         files.append(("marginals.png", partial(plots.save, plots.marginals(*runs))))
-    if len(runs) > 1:
-        table = compare(*runs, ess=ess).to_frame()
-        files.append(("comparison.csv", partial(table.to_csv, index=False)))
     return files
 
 
@@ -193,7 +201,7 @@ def _netcdf(run: Run) -> Callable[[Path], None]:
     return lambda path: run.to_arviz().to_netcdf(str(path))
 
 
-def _write(folder: Path, files: list[tuple[str, Callable[[Path], None]]]) -> None:
+def _write(folder: Path, files: list[File]) -> None:
     for name, write in files:
         try:
             write(folder / name)

@@ -5,12 +5,11 @@ import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import ModuleType
+from typing import NamedTuple
 
 import numpy as np
 
 LONGEST_LAG_OF_THE_PAPER = 200
-
-
 LARGEST_RHAT = 1.01
 LEAST_ESS_A_CHAIN = 100
 LEAST_ACCEPTANCE = 0.2
@@ -71,12 +70,28 @@ def _where_moving(draws: np.ndarray, sizes: np.ndarray) -> np.ndarray:
     return np.where(np.ptp(draws, axis=1).max(axis=0) > 0, sizes, np.nan)
 
 
+class Convergence(NamedTuple):
+    """What ArviZ finds of each coordinate."""
+
+    bulk_ess: np.ndarray
+    tail_ess: np.ndarray
+    rhat: np.ndarray
+
+    @classmethod
+    def of(cls, draws: np.ndarray) -> "Convergence":
+        """Of draws (chains, draws, dim), at least 4 a chain."""
+        return cls(bulk_ess(draws), tail_ess(draws), rhat(draws))
+
+
 def judgements(
-    draws: np.ndarray, stats: dict[str, np.ndarray], coordinate_names: list[str]
+    draws: np.ndarray,
+    stats: dict[str, np.ndarray],
+    convergence: Convergence | None,
+    coordinate_names: list[str],
 ) -> list[str]:
     """What a person should know before using these draws, each with what to do about it."""
     notes = []
-    chains, length, _ = draws.shape
+    chains = len(draws)
     stuck = int(np.sum(np.ptp(draws, axis=1).max(axis=1) == 0))
     if stuck:
         notes.append(f"{stuck} of {chains} chains never moved; use a smaller step_size")
@@ -84,16 +99,16 @@ def judgements(
         notes.append(f"acceptance is only {acceptance:.2f}; use a smaller step_size")
     if diverged := int(stats["diverging"].sum()):
         notes.append(f"{diverged} trajectories diverged; use a smaller step_size")
-    if length < 4 or stuck == chains:
+    if convergence is None or stuck == chains:
         return notes
-    values = rhat(draws)
+    values = convergence.rhat
     if chains > 1 and not values.max() <= LARGEST_RHAT:
         worst = int(np.argmax(np.nan_to_num(values, nan=np.inf)))
         notes.append(
             f"R-hat is {values[worst]:.2f} for {coordinate_names[worst]}, so the chains disagree; "
             "make more draws, warm up longer, or give num_steps as a pair"
         )
-    sizes = np.minimum(bulk_ess(draws), tail_ess(draws))
+    sizes = np.minimum(convergence.bulk_ess, convergence.tail_ess)
     if not sizes.min() >= LEAST_ESS_A_CHAIN * chains:
         worst = int(np.argmin(np.nan_to_num(sizes, nan=0.0)))
         notes.append(

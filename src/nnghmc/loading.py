@@ -32,7 +32,7 @@ def load_target(target: str) -> Posterior:
         found = _called(source, name, found)
     if not isinstance(found, Posterior):
         raise TargetError(
-            f"TARGET must name a Posterior, and {target} is {_kind(found)}. "
+            f"TARGET must name a Posterior, and {target} is of type {type(found).__name__}. "
             "Make one with nnghmc.Posterior(...) or nnghmc.from_log_density(...)."
         )
     return found
@@ -83,7 +83,3 @@ def _called(source: str, name: str, function: Any) -> Any:
 def _posteriors_in(module: ModuleType) -> str:
     names = [name for name, value in vars(module).items() if isinstance(value, Posterior)]
     return f"It has {', '.join(names)}." if names else "It has no Posterior at all."
-
-
-def _kind(value: Any) -> str:
-    return f"a {type(value).__name__}"

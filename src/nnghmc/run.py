@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from nnghmc.cost import PHASES, Cost, PhaseCost
-from nnghmc.diagnostics import bulk_ess, judgements, quiet_arviz, rhat, tail_ess
+from nnghmc.diagnostics import Convergence, judgements, quiet_arviz
 from nnghmc.errors import SettingsError
 from nnghmc.posterior import Posterior
 from nnghmc.schedule import Decision
@@ -59,7 +59,12 @@ class Run:
         if not self.draws.size:
             return self.remarks
         names = self.posterior.layout.coordinate_names
-        return (*self.remarks, *judgements(self.draws, self.stats, names))
+        return (*self.remarks, *judgements(self.draws, self.stats, self.convergence, names))
+
+    @cached_property
+    def convergence(self) -> Convergence | None:
+        """Bulk and tail ESS and R-hat of each coordinate; None for fewer than 4 draws a chain."""
+        return Convergence.of(self.draws) if self.draws.shape[1] >= 4 else None
 
     @property
     def acceptance(self) -> float:
@@ -127,8 +132,8 @@ class Run:
             lines.append(f"  learned from {self.surrogate.report}")
         if draws:
             lines.append(f"  acceptance {self.acceptance:.2f}, {self._divergences()}")
-        if draws >= 4:
-            lines.append(f"  {self._convergence()}")
+        if self.convergence is not None:
+            lines.append(f"  {_convergence_line(self.convergence)}")
         lines += [f"  {line}" for line in _cost_lines(self.cost)]
         lines += [f"  note: {note}" for note in self.notes]
         return "\n".join(lines)
@@ -139,10 +144,11 @@ class Run:
         nonfinite = int(self.stats["nonfinite"].sum())
         return f"{_counted(self.divergences, 'divergence')} ({nonfinite} with a non-finite energy)"
 
-    def _convergence(self) -> str:
-        bulk, tail = bulk_ess(self.draws).min(), tail_ess(self.draws).min()
-        sizes = f"lowest ESS {bulk:,.0f} in the bulk, {tail:,.0f} in the tails"
-        return f"{sizes}; largest R-hat {rhat(self.draws).max():.3f}"
+
+def _convergence_line(found: Convergence) -> str:
+    bulk, tail = found.bulk_ess.min(), found.tail_ess.min()
+    sizes = f"lowest ESS {bulk:,.0f} in the bulk, {tail:,.0f} in the tails"
+    return f"{sizes}; largest R-hat {found.rhat.max():.3f}"
 
 
 def _counted(number: int, noun: str) -> str:
