@@ -3,7 +3,7 @@ import numpy as np
 import pytest
 
 from nnghmc import GradientMLP, Posterior, TrainingSchedule, compare, sample
-from nnghmc.diagnostics import bulk_ess, load_arviz, paper_ess
+from nnghmc.diagnostics import bulk_ess, load_arviz, paper_ess, rhat
 from nnghmc.errors import SettingsError
 
 SETTINGS = {
@@ -87,11 +87,19 @@ def test_printed_run_tells_what_happened(runs):
         "2 chains × 60 draws",
         "handed over",
         "learned from",
+        "lowest ESS",
+        "largest R-hat",
         "collect",
         "acceptance",
     ):
         assert words in text
     assert max(len(line) for line in text.splitlines() if "note:" not in line) <= 80
+
+
+def test_convergence_is_arviz_own(runs):
+    found = runs[0].convergence
+    np.testing.assert_array_equal(found.bulk_ess, bulk_ess(runs[0].draws))
+    np.testing.assert_array_equal(found.rhat, rhat(runs[0].draws))
 
 
 def test_acceptance_is_that_of_the_kept_draws(runs):
