@@ -8,10 +8,21 @@ import jax.numpy as jnp
 import numpy as np
 from scipy import stats
 
+from nnghmc import GradientMLP, TrainingSchedule
 from nnghmc.paper.targets import Banana
-from nnghmc.surrogates.gradient_mlp import GradientMLP, StandardisedNetwork
+from nnghmc.surrogates.gradient_mlp import NetworkGradient
 from nnghmc.surrogates.scaling import Standardisation
 from nnghmc.surrogates.training import in_precision_of_positions
+
+QUICK = {  # settings of `sample` for a run of a second or two
+    "step_size": 0.15,
+    "num_steps": 5,
+    "warmup": 20,
+    "epochs": 5,
+    "network": GradientMLP(16),
+    "schedule": TrainingSchedule.once(20, tolerance=1.0, probe_draws=5),
+    "progress": False,
+}
 
 
 @dataclass(frozen=True)
@@ -59,8 +70,8 @@ def random_gradient(target, seed=0, hidden=16):
     gradients = np.asarray(jax.vmap(jax.grad(target.potential))(jnp.asarray(positions)))
     untrained = GradientMLP(hidden).build(positions.shape[1], jax.random.key(seed))
     network = in_precision_of_positions(untrained)
-    return StandardisedNetwork(
-        network, Standardisation.of(positions), Standardisation.of(gradients)
+    return NetworkGradient.between(
+        Standardisation.of(positions), network, Standardisation.of(gradients)
     ).gradient
 
 
@@ -90,6 +101,21 @@ def repeat(step, states, key, times):
         return jax.vmap(step)(keys, states)[0]
 
     return jax.lax.fori_loop(0, times, body, states)
+
+
+def ends_of_chains(target, algorithm, chains, transitions=6):
+    """Where independent chains are that started from exact draws, and these draws."""
+    starts = target.exact_draws(chains, seed=1)
+    states = jax.vmap(algorithm.init)(jnp.asarray(starts))
+    ends = repeat(algorithm.step, states, jax.random.key(2), transitions)
+    return np.asarray(ends.position), starts
+
+
+def assert_invariant(target, algorithm, chains=10_000, least_moved=0.2):
+    """A kernel leaves a target unchanged, and not by never moving."""
+    ends, starts = ends_of_chains(target, algorithm, chains)
+    assert np.any(ends != starts, axis=1).mean() > least_moved
+    assert_same_distribution(ends, target.exact_draws(40_000, seed=3))
 
 
 FALSE_ALARMS = 1e-4  # for all comparisons of one test together

@@ -8,12 +8,14 @@ import nnghmc
 SOURCE = Path(nnghmc.__file__).parent
 LAYERS = [
     "errors",
+    "memory",
     "precision",
     "parameters",
     "model_checks",
     "posterior",
     "kernels",
     "surrogates",
+    "assessment",
     "cost",
     "progress",
     "interrupts",
@@ -21,6 +23,8 @@ LAYERS = [
     "warmup",
     "schedule",
     "diagnostics",
+    "methods",
+    "transitions",
     "run",
     "comparison",
     "sampler",

@@ -130,7 +130,7 @@ def test_comparison_prints_in_eighty_columns(runs):
 
 def test_comparison_as_a_frame(runs):
     frame = compare(*runs).to_frame()
-    assert list(frame["method"]) == ["standard HMC", "NNgHMC"]
+    assert list(frame["method"]) == ["standard HMC", "NNgHMC, mlp"]
 
 
 def test_comparison_refuses_too_little(runs):

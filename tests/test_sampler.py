@@ -9,16 +9,7 @@ import pytest
 from nnghmc import GradientMLP, TrainingSchedule, from_log_density, sample
 from nnghmc.errors import NnghmcError, PosteriorError, SettingsError
 from nnghmc.sampler import _Sampling
-
-QUICK = {
-    "step_size": 0.15,
-    "num_steps": 5,
-    "warmup": 20,
-    "epochs": 5,
-    "network": GradientMLP(16),
-    "schedule": TrainingSchedule.once(20, tolerance=1.0, probe_draws=5),
-    "progress": False,
-}
+from support import QUICK
 
 
 @pytest.mark.parametrize("method", ["hmc", "nnghmc"])
@@ -66,13 +57,15 @@ def test_gradient_data_are_the_true_gradients_of_every_step(logistic):
     run = sample(logistic, 5, 2, **{**QUICK, "num_steps": (1, 6)})
     data = run.gradient_data
     collected = run.warmup_stats["n_steps"][:, 20:]
-    assert len(data) == collected.sum() == run.cost.collect.true_gradients
+    assert len(data.without_starts()) == collected.sum() == run.cost.collect.true_gradients
     gradients = jax.vmap(logistic.gradient)(jnp.asarray(data.positions))
     potentials = jax.vmap(logistic.potential)(jnp.asarray(data.positions))
     np.testing.assert_allclose(data.gradients, gradients, rtol=1e-9)
     np.testing.assert_allclose(data.potentials, potentials, rtol=1e-12)
     last = (data.chains == 1) & (data.trajectories == 19)
-    assert last.sum() == collected[1, 19]
+    assert last.sum() == 1 + collected[1, 19]
+    starts = data.positions[(data.steps == 0) & (data.chains == 1)]
+    np.testing.assert_array_equal(starts[1:], run.warmup_draws[1, 20:-1])
 
 
 def test_hands_over_at_the_first_training_point_that_is_good_enough(logistic):
@@ -117,7 +110,7 @@ def test_diverging_trajectories_are_not_learned_from():
     collected = run.warmup_stats["diverging"][:, 20:]
     assert collected.sum() > 0
     assert np.abs(run.gradient_data.positions).max() < 10
-    assert len(run.gradient_data) == 5 * (collected.size - collected.sum())
+    assert len(run.gradient_data) == 6 * (collected.size - collected.sum())
     assert run.handed_over
     assert run.acceptance > 0.5
 
@@ -205,7 +198,7 @@ def gaussian():
         ({"chains": -1}, ["chains", "-1"]),
         ({"seed": -3}, ["seed", "-3"]),
         ({"warmup": -1}, ["warmup", "-1"]),
-        ({"method": "gibbs"}, ["hmc, nnghmc", "'gibbs'"]),
+        ({"method": "gibbs"}, ["nnghmc, hmc, sgld", "'gibbs'"]),
         ({"step_size": -0.1}, ["step_size", "-0.1"]),
         ({"num_steps": 0}, ["num_steps", "0"]),
         ({"chunk_size": 0}, ["chunk_size", "0"]),

@@ -8,37 +8,54 @@ from nnghmc.precision import use_double_precision_unless_told_otherwise
 
 use_double_precision_unless_told_otherwise()
 
+from nnghmc.assessment import Assessment, assess  # noqa: E402
 from nnghmc.comparison import Comparison, compare  # noqa: E402
 from nnghmc.errors import NnghmcError  # noqa: E402
 from nnghmc.kernels import hmc, simulate, true_gradient_hmc  # noqa: E402
+from nnghmc.methods import MiniBatches  # noqa: E402
 from nnghmc.posterior import Posterior, from_log_density  # noqa: E402
 from nnghmc.run import Run  # noqa: E402
 from nnghmc.sampler import sample  # noqa: E402
 from nnghmc.schedule import TrainingSchedule  # noqa: E402
 from nnghmc.surrogates import (  # noqa: E402
+    BlockMLP,
+    GaussianProcess,
     GradientData,
     GradientMLP,
+    PotentialNet,
     Quadratic,
+    QuadraticPlus,
+    RandomBases,
     Surrogate,
     Training,
     fit,
+    load_surrogate,
 )
 
 __all__ = [
+    "Assessment",
+    "BlockMLP",
     "Comparison",
+    "GaussianProcess",
     "GradientData",
     "GradientMLP",
+    "MiniBatches",
     "NnghmcError",
     "Posterior",
+    "PotentialNet",
     "Quadratic",
+    "QuadraticPlus",
+    "RandomBases",
     "Run",
     "Surrogate",
     "Training",
     "TrainingSchedule",
+    "assess",
     "compare",
     "fit",
     "from_log_density",
     "hmc",
+    "load_surrogate",
     "sample",
     "simulate",
     "true_gradient_hmc",

@@ -161,7 +161,7 @@ def _chunks(
 
 def _capacity(states: HMCState, record_steps: int) -> int:
     """How many draws a chunk may hold: what fits into its share of memory."""
-    bytes_a_draw = states.position.nbytes * (1 + 2 * record_steps)
+    bytes_a_draw = states.position.nbytes * (1 + 2 * Path.num_rows(record_steps))
     return int(np.clip(BYTES_A_CHUNK // bytes_a_draw, 1, MOST_DRAWS_A_CHUNK))
 
 
@@ -215,6 +215,7 @@ def _chunk(
 def _empty_rows(states: HMCState, capacity: int, record_steps: int) -> Draws:
     """Room for the draws of a chunk, said outright: asking JAX would trace the model once more."""
     num_chains, dim = states.position.shape
+    rows = Path.num_rows(record_steps)
 
     def zeros(*shape: int, dtype: Any = states.position.dtype) -> Array:
         return jnp.zeros((capacity, num_chains, *shape), dtype)
@@ -229,6 +230,6 @@ def _empty_rows(states: HMCState, capacity: int, record_steps: int) -> Draws:
         proposed_energy_error=zeros(),
         step_size=zeros(),
         num_integration_steps=zeros(dtype=jnp.int32),
-        path=Path(zeros(record_steps, dim), zeros(record_steps), zeros(record_steps, dim)),
+        path=Path(zeros(rows, dim), zeros(rows), zeros(rows, dim)),
     )
     return Draws(zeros(dim), zeros(), info)

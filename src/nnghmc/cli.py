@@ -16,10 +16,11 @@ from rich.markup import escape
 from nnghmc.comparison import ESS_FORMULAS, Comparison, compare
 from nnghmc.errors import NnghmcError, SettingsError
 from nnghmc.loading import load_target
-from nnghmc.run import METHOD_TITLES, Run
+from nnghmc.methods import METHODS, MiniBatches
+from nnghmc.run import Run
 from nnghmc.sampler import sample
 from nnghmc.schedule import TrainingSchedule
-from nnghmc.surrogates import GradientMLP, Quadratic
+from nnghmc.surrogates import MODELS, GradientModel
 
 EXIT_BAD_INPUT = 2
 EXIT_INTERRUPTED = 130
@@ -36,10 +37,10 @@ app = typer.Typer(
 output = Console(highlight=False)
 
 
-Method = StrEnum("Method", list(METHOD_TITLES))  # type: ignore[misc]
+Method = StrEnum("Method", [(name.replace("-", "_"), name) for name in METHODS])  # type: ignore[misc]
 EssFormula = StrEnum("EssFormula", list(ESS_FORMULAS))  # type: ignore[misc]
-Network = StrEnum("Network", ["mlp", "quadratic"])
-NNGHMC, BULK, MLP = Method("nnghmc"), EssFormula("bulk"), Network("mlp")
+Network = StrEnum("Network", list(MODELS))  # type: ignore[misc]
+NNGHMC, BULK, DEFAULT = Method("nnghmc"), EssFormula("bulk"), Network("default")
 
 File = tuple[str, Callable[[Path], None]]
 """A name in the folder of results, and what writes it."""
@@ -84,10 +85,19 @@ def sample_command(
         int, typer.Option(help="Draws of standard HMC a chain before anything is collected.")
     ] = 200,
     network: Annotated[
-        Network, typer.Option(help="What learns the gradient; quadratic suits tall data.")
-    ] = MLP,
-    hidden: Annotated[int, typer.Option(help="Hidden units of the mlp.")] = 100,
-    epochs: Annotated[int, typer.Option(help="Passes over the gradient data.")] = 50,
+        Network, typer.Option(help="What learns the gradient; mlp is the paper's network.")
+    ] = DEFAULT,
+    hidden: Annotated[
+        str | None,
+        typer.Option(help="Hidden units of mlp, blocks, potential or bases; 50,50 is two layers."),
+    ] = None,
+    epochs: Annotated[
+        int | None, typer.Option(help="The most passes over the gradient data.")
+    ] = None,
+    batch_size: Annotated[
+        int, typer.Option(help="Rows a mini-batch of the stochastic-gradient methods.")
+    ] = 500,
+    friction: Annotated[float, typer.Option(help="Friction of sghmc.")] = 1.0,
     start: Annotated[int, typer.Option(help="Schedule: draws before the first training.")] = 200,
     stop: Annotated[int, typer.Option(help="Schedule: draws before the last training.")] = 1000,
     every: Annotated[int, typer.Option(help="Schedule: draws between trainings.")] = 200,
@@ -109,7 +119,8 @@ def sample_command(
         "num_steps": _number_or_range("--num-steps", num_steps, int),
         "inverse_mass_matrix": _loaded_matrix(inverse_mass_matrix),
         "warmup": warmup,
-        "network": GradientMLP(hidden) if network is MLP else Quadratic(),
+        "network": _model(network, hidden),
+        "mini_batches": MiniBatches(batch_size, friction),
         "epochs": epochs,
         "schedule": TrainingSchedule(start, stop, every, tolerance=tolerance),
         "progress": progress,
@@ -220,6 +231,23 @@ def _checked_folder(folder: Path | None) -> Path | None:
                 f"--out must be a folder that can be written to; {folder}: {error.strerror}."
             ) from None
     return folder
+
+
+def _model(network: Network, hidden: str | None) -> GradientModel:
+    kind = MODELS[network.value]
+    if hidden is None:
+        return kind()
+    if "hidden" not in kind.__dataclass_fields__:  # type: ignore[attr-defined]
+        raise SettingsError(
+            f"--hidden is not a setting of --network {network.value}; leave it out."
+        )
+    try:
+        widths = tuple(int(part) for part in hidden.split(","))
+    except ValueError:
+        raise SettingsError(
+            f"--hidden must be a number of units, or several as 50,50; got {hidden!r}."
+        ) from None
+    return kind(hidden=widths[0] if len(widths) == 1 else widths)
 
 
 def _number_or_range(option: str, text: str, kind: type) -> Any:

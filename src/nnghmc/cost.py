@@ -21,15 +21,22 @@ _COMPILATION_EVENTS = (
 class PhaseCost:
     """The cost of one phase.
 
-    A true gradient brings the potential along, and counts once, as a gradient. `seconds` is all
+    A true gradient brings the potential along, and counts once, as a gradient. `batch_gradients`
+    are those of mini-batches; learned ones are those of draws. `seconds` is all
     the time of the phase; `compile_seconds` is the part of it that went into compiling.
     """
 
     true_potentials: int = 0
     true_gradients: int = 0
     learned_gradients: int = 0
+    batch_gradients: int = 0
     seconds: float = 0.0
     compile_seconds: float = 0.0
+
+    def add(self, other: "PhaseCost") -> None:
+        """Count another's evaluations and seconds here too."""
+        for part in fields(self):
+            setattr(self, part.name, getattr(self, part.name) + getattr(other, part.name))
 
     def __add__(self, other: "PhaseCost") -> "PhaseCost":
         return PhaseCost(

@@ -24,6 +24,10 @@ class GradientDataError(NnghmcError):
     """The collected gradients cannot be learned from."""
 
 
+class SurrogateFileError(NnghmcError):
+    """A surrogate cannot be written to a file, or read from one."""
+
+
 class TargetError(NnghmcError):
     """A TARGET of the command line does not lead to a Posterior."""
 

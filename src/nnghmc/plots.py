@@ -138,7 +138,7 @@ def draw_trajectory(
     """One leapfrog trajectory from (position, momentum)."""
     position, momentum = (jnp.asarray(part, float) for part in start)
     _, _, path = simulate(gradient, position, momentum, step_size, num_steps)
-    points = np.vstack([position, path.positions])
+    points = np.asarray(path.positions)
     axis.plot(*points.T, "-", linewidth=0.9, color=colour)
     axis.plot(*points[0], "o", color="black", markersize=5, label="start")
     axis.plot(*points[-1], "X", color="black", markersize=7, label="end")

@@ -12,7 +12,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, PyTree
+from jaxtyping import Array, Float, PRNGKeyArray, PyTree
 
 from nnghmc.model_checks import (
     check_labels,
@@ -46,8 +46,12 @@ class Density(eqx.Module):
 
     def potential(self, position: Position) -> Scalar:
         """U(q), minus the log posterior up to a constant."""
+        return self._potential(position, self.data, 1.0)
+
+    def _potential(self, position: Position, data: PyTree, weight: float) -> Scalar:
+        """U(q) with other data in the place of all of them, each row counted `weight` times."""
         parameters = self.layout.unflatten(position)
-        log_density = self.log_likelihood(parameters, self.data)
+        log_density = weight * self.log_likelihood(parameters, data)
         if self.log_prior is not None:
             log_density = log_density + self.log_prior(parameters)
         return -jnp.asarray(log_density, position.dtype)
@@ -59,6 +63,13 @@ class Density(eqx.Module):
     def potential_and_gradient(self, position: Position) -> tuple[Scalar, Position]:
         """U(q) and ∇U(q) together: the value comes free with the gradient."""
         return jax.value_and_grad(self.potential)(position)
+
+    def batch_gradient(self, batch_size: int, key: PRNGKeyArray, position: Position) -> Position:
+        """An unbiased estimate of ∇U(q) from rows of the data drawn at random, with replacement."""
+        number = len(jax.tree.leaves(self.data)[0])
+        rows = jax.random.randint(key, (batch_size,), 0, number)
+        batch = jax.tree.map(lambda part: part[rows], self.data)
+        return jax.grad(self._potential)(position, batch, number / batch_size)
 
 
 class _WithoutData(eqx.Module):
@@ -126,6 +137,10 @@ class Posterior:
     def potential_and_gradient(self) -> PotentialAndGradientFn:
         """U(q) and ∇U(q) in one evaluation."""
         return self._density.potential_and_gradient
+
+    def batch_gradient(self, batch_size: int) -> Callable[[PRNGKeyArray, Position], Position]:
+        """(key, position) -> an estimate of ∇U from a mini-batch of so many rows of the data."""
+        return eqx.Partial(self._density.batch_gradient, batch_size)
 
     @property
     def log_likelihood(self) -> Callable[[PyTree, PyTree], Scalar]:

@@ -10,11 +10,16 @@ import pandas as pd
 from nnghmc.cost import PHASES, Cost, PhaseCost
 from nnghmc.diagnostics import Convergence, judgements, quiet_arviz
 from nnghmc.errors import SettingsError
+from nnghmc.methods import METHODS
 from nnghmc.posterior import Posterior
 from nnghmc.schedule import Decision
-from nnghmc.surrogates import GradientData, Surrogate
+from nnghmc.surrogates import MODELS, GradientData, Surrogate
 
-METHOD_TITLES = {"hmc": "standard HMC", "nnghmc": "NNgHMC"}
+SHORT_NAMES = {kind.__name__: name for name, kind in MODELS.items()}
+NOT_EXACT = (
+    "is not exact: nothing corrects for its step size and its mini-batches; compare it with an "
+    "exact method"
+)
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -23,7 +28,7 @@ class Run:
 
     Attributes:
         posterior: what was sampled.
-        method: "hmc" or "nnghmc".
+        method: one of "nnghmc", "hmc", "sgld", "sghmc", "naive-sghmc", "metropolis-sghmc".
         seed: the seed; the same seed gives the same draws.
         draws: kept draws, unconstrained, shape (chains, draws, dim).
         stats: statistics of the kept draws under ArviZ's names, each of shape (chains, draws).
@@ -56,10 +61,11 @@ class Run:
     @cached_property
     def notes(self) -> tuple[str, ...]:
         """Everything a person should know before using the draws; nothing if all is well."""
+        known = self.remarks if self.exact else (*self.remarks, f"{self.title} {NOT_EXACT}")
         if not self.draws.size:
-            return self.remarks
+            return known
         names = self.posterior.layout.coordinate_names
-        return (*self.remarks, *judgements(self.draws, self.stats, self.convergence, names))
+        return (*known, *judgements(self.draws, self.stats, self.convergence, names))
 
     @cached_property
     def convergence(self) -> Convergence | None:
@@ -82,12 +88,22 @@ class Run:
         return bool(self.decisions) and self.decisions[-1].hand_over
 
     @property
+    def exact(self) -> bool:
+        """Whether the method has the true posterior as its stationary distribution."""
+        return METHODS[self.method].exact
+
+    @property
     def title(self) -> str:
-        """The method in words."""
-        title = METHOD_TITLES[self.method]
-        if self.method == "nnghmc" and not self.handed_over:
+        """The method in words, with the model that learned its gradient if not the default."""
+        title = METHODS[self.method].title
+        if self.method != "nnghmc":
+            return title
+        if not self.handed_over:
             return f"{title}, not handed over"
-        return title
+        assert self.surrogate is not None  # it was handed over to
+        model = self.surrogate.report.model
+        name = SHORT_NAMES.get(model, model)
+        return title if name == "default" else f"{title}, {name}"
 
     def to_arviz(self) -> Any:
         """An ArviZ InferenceData: named variables, sample_stats, warm-up in its own groups."""
@@ -103,6 +119,7 @@ class Run:
             "method": self.title,
             "seed": self.seed,
             "complete": int(self.complete),
+            "exact": int(self.exact),
             "sampling_time": self.cost.total.seconds,
         }
         with quiet_arviz() as arviz:
@@ -124,14 +141,17 @@ class Run:
         chains, draws, dim = self.draws.shape
         size = f"{_counted(chains, 'chain')} × {_counted(draws, 'draw')}"
         lines = [
-            f"{self.title}: {size} of {_counted(dim, 'dimension')}"
+            f"{self.title}: {size} of {_counted(dim, 'dimension')}, "
+            + ("exact" if self.exact else "NOT exact")
             + ("" if self.complete else ", incomplete (interrupted)"),
             *(f"  {decision}" for decision in self.decisions),
         ]
         if self.surrogate is not None:
-            lines.append(f"  learned from {self.surrogate.report}")
+            first, *others = self.surrogate.report.lines
+            lines += [f"  {first}", *(f"    {line}" for line in others)]
         if draws:
-            lines.append(f"  acceptance {self.acceptance:.2f}, {self._divergences()}")
+            tested = f"acceptance {self.acceptance:.2f}" if self._has_test else "no Metropolis test"
+            lines.append(f"  {tested}, {self._divergences()}")
         if self.convergence is not None:
             lines.append(f"  {_convergence_line(self.convergence)}")
         lines += [f"  {line}" for line in _cost_lines(self.cost)]
@@ -139,6 +159,10 @@ class Run:
         return "\n".join(lines)
 
     __repr__ = __str__
+
+    @property
+    def _has_test(self) -> bool:
+        return not np.isnan(self.acceptance)
 
     def _divergences(self) -> str:
         nonfinite = int(self.stats["nonfinite"].sum())
@@ -157,16 +181,17 @@ def _counted(number: int, noun: str) -> str:
 
 def _cost_lines(cost: Cost) -> list[str]:
     """A small table, a phase a line."""
+    batches = cost.total.batch_gradients > 0
     lines = [
         f"{'phase':<8}{'seconds':>9}{'compiling':>11}"
-        f"{'true potentials':>17}{'true gradients':>16}{'learned':>11}"
+        f"{'true potentials':>17}{'true gradients':>16}{'mini-batch' if batches else 'learned':>12}"
     ]
     for phase in PHASES:
         part: PhaseCost = getattr(cost, phase)
         if part.seconds:
+            cheap = part.batch_gradients if batches else part.learned_gradients
             lines.append(
                 f"{phase:<8}{part.seconds:>9.2f}{part.compile_seconds:>11.2f}"
-                f"{part.true_potentials:>17,}{part.true_gradients:>16,}"
-                f"{part.learned_gradients:>11,}"
+                f"{part.true_potentials:>17,}{part.true_gradients:>16,}{cheap:>12,}"
             )
     return lines

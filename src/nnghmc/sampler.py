@@ -6,41 +6,47 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-import equinox as eqx
 import jax
 import numpy as np
 from jaxtyping import PRNGKeyArray
 
+from nnghmc.assessment import assess_tuning
 from nnghmc.chains import History, Supervision, evaluate_all, run_chains
 from nnghmc.cost import Cost
 from nnghmc.errors import (
     GradientDataError,
     PosteriorError,
     PrecisionWarning,
+    SettingsError,
     instance_of,
     natural_number,
     one_of,
     positive_integer,
 )
 from nnghmc.interrupts import stop_on_interrupt
-from nnghmc.kernels import HMCState, Tuning, hmc, true_gradient_hmc
+from nnghmc.kernels import (
+    HMCState,
+    Tuning,
+)
+from nnghmc.methods import METHODS, MiniBatches
 from nnghmc.posterior import Posterior
 from nnghmc.precision import energy_noise_message, position_dtype
 from nnghmc.progress import reporting
-from nnghmc.run import METHOD_TITLES, Run
+from nnghmc.run import Run
 from nnghmc.schedule import Decision, TrainingSchedule
 from nnghmc.surrogates import (
+    MODELS,
     GradientData,
-    GradientMLP,
     GradientModel,
-    LearnedGradient,
+    Learned,
     Surrogate,
     Training,
     fit,
 )
+from nnghmc.transitions import Transition, first_transition, learned_transition
 from nnghmc.warmup import collect, start_chains
 
-RANDOMNESS = ("warmup", "collect", "train", "probe", "sample")
+RANDOMNESS = ("warmup", "collect", "train", "assess", "probe", "sample")
 """Each use of randomness has its own stream, in each method: no phase disturbs another's draws,
 and two methods with the same seed are independent, so that comparing them means something."""
 
@@ -56,32 +62,41 @@ def sample(
     num_steps: int | tuple[int, int] = (5, 15),
     inverse_mass_matrix: Any = None,
     warmup: int = 200,
-    network: GradientModel | None = None,
+    network: GradientModel | str = "default",
     epochs: int | None = None,
     training: Training | None = None,
     schedule: TrainingSchedule | None = None,
+    surrogate: Surrogate | None = None,
+    mini_batches: MiniBatches | None = None,
     initial_positions: Any = None,
     chunk_size: int | None = None,
     progress: bool = True,
 ) -> Run:
-    """Sample a posterior, exactly, by standard HMC or by NNgHMC.
+    """Sample a posterior by NNgHMC, by standard HMC, or by a stochastic-gradient method.
 
     Args:
         posterior: what to sample.
         draws: draws to keep, in each chain.
         chains: chains, all advanced together.
         seed: the same seed gives the same draws, for any chunk size.
-        method: "nnghmc" learns the gradient and hands over to it; "hmc" uses the true one.
+        method: "nnghmc" learns the gradient and hands over to it; "hmc" uses the true one. For
+            comparison "sgld", "sghmc", "naive-sghmc" and "metropolis-sghmc" use mini-batches of
+            the data; of these only the last is exact.
         step_size: ε of the leapfrog; a pair (low, high) is uniform between them, anew each draw.
         num_steps: L, the leapfrog steps a draw; a pair (low, high) likewise, both ends included.
             A fixed number can resonate: a trajectory of a full period ends where it began.
         inverse_mass_matrix: diagonal (dim,) or dense (dim, dim); None is the identity. Posterior
             variances are a good choice.
         warmup: draws of standard HMC in each chain before anything is collected or kept.
-        network: what learns the gradient: `GradientMLP` or `Quadratic`.
-        epochs: the most passes over the gradient data; short for `training=Training(epochs=...)`.
-        training: how the network is trained.
+        network: what learns the gradient: a model such as `GradientMLP(100)`, or the name of one
+            with its defaults: "default" (`QuadraticPlus`), "mlp", "blocks", "potential", "bases",
+            "gp" or "quadratic".
+        epochs: the most passes over the gradient data, in the place of the model's own number.
+        training: how the network is trained; None is the model's own way.
         schedule: when it is trained, probed and handed over to.
+        surrogate: one that was fitted before; nothing is collected or trained then, and it takes
+            over after the warm-up and a probe.
+        mini_batches: size of mini-batches and friction of the stochastic-gradient methods.
         initial_positions: unconstrained starts, shape (chains, dim); None starts every chain at
             the posterior's own initial point.
         chunk_size: the most draws in one compiled call; None lets memory and time decide.
@@ -100,16 +115,27 @@ def sample(
             f"the posterior was made in {posterior.initial.dtype} and JAX now computes in "
             f"{position_dtype()}; make it anew after changing jax_enable_x64."
         )
+    known = METHODS[one_of("method", method, tuple(METHODS))]
+    if inverse_mass_matrix is not None and not known.mass_matrix:
+        raise SettingsError(f"{known.title} has no mass matrix; leave inverse_mass_matrix out.")
+    mini_batches = instance_of("mini_batches", mini_batches or MiniBatches(), MiniBatches)
+    if known.mini_batches:
+        mini_batches.check_fits(posterior.num_observations, known.title)
+    if surrogate is not None:
+        instance_of("surrogate", surrogate, Surrogate).check_fits(posterior)
+    model = _model(network)
     plan = _Plan(
         draws=positive_integer("draws", draws),
         chains=positive_integer("chains", chains),
         seed=natural_number("seed", seed, largest=2**63 - 1),
-        method=one_of("method", method, tuple(METHOD_TITLES)),
+        method=method,
         tuning=Tuning.checked(step_size, num_steps, inverse_mass_matrix, posterior.dim),
         warmup=natural_number("warmup", warmup),
-        network=instance_of("network", network or GradientMLP(), GradientModel),
-        training=_merged(training, epochs),
+        network=model,
+        training=_merged(instance_of("training", training or model.training, Training), epochs),
         schedule=instance_of("schedule", schedule or TrainingSchedule(), TrainingSchedule),
+        surrogate=surrogate,
+        mini_batches=mini_batches,
         initial_positions=initial_positions,
     )
     if chunk_size is not None:
@@ -118,8 +144,14 @@ def sample(
         return _Sampling(posterior, plan, Supervision(reporter, stop, chunk_size)).run()
 
 
-def _merged(training: Training | None, epochs: int | None) -> Training:
-    training = instance_of("training", training or Training(), Training)
+def _model(network: GradientModel | str) -> GradientModel:
+    """The gradient model of a name, or the one given."""
+    if isinstance(network, str):
+        return MODELS[one_of("network", network, tuple(MODELS))]()
+    return instance_of("network", network, GradientModel)
+
+
+def _merged(training: Training, epochs: int | None) -> Training:
     return training if epochs is None else dataclasses.replace(training, epochs=epochs)
 
 
@@ -136,10 +168,12 @@ class _Plan:
     network: GradientModel
     training: Training
     schedule: TrainingSchedule
+    surrogate: Surrogate | None
+    mini_batches: MiniBatches
     initial_positions: Any
 
     def key(self, use: str) -> PRNGKeyArray:
-        stream = list(METHOD_TITLES).index(self.method) * len(RANDOMNESS) + RANDOMNESS.index(use)
+        stream = list(METHODS).index(self.method) * len(RANDOMNESS) + RANDOMNESS.index(use)
         return jax.random.fold_in(jax.random.key(self.seed), stream)
 
 
@@ -159,11 +193,12 @@ class _Sampling:
 
     def run(self) -> Run:
         states = self.warm_up(self.start())
-        learned = None
+        transition = self.first_transition()
         if self.plan.method == "nnghmc":
             states, learned = self.learn(states)
-        numbers = range(self.plan.draws)
-        _, kept = self.advance("sample", "sample", states, numbers, learned)
+            if learned is not None:
+                transition = learned_transition(self.posterior, learned)
+        _, kept = self.advance("sample", "sample", states, range(self.plan.draws), transition)
         return self.result(kept)
 
     def start(self) -> HMCState:
@@ -187,14 +222,18 @@ class _Sampling:
         if not self.plan.warmup:
             return states
         numbers = range(self.plan.warmup)
-        if self.plan.method == "nnghmc":  # the compiled kernel of collecting serves here too
+        if self.plan.method == "nnghmc" and self.plan.surrogate is None:
+            # The compiled kernel of collecting serves here too.
             return self.collect("warmup", states, numbers, keep=lambda part: None)
-        states, history = self.advance("warmup", "warmup", states, numbers)
+        transition = self.first_transition()
+        states, history = self.advance("warmup", "warmup", states, numbers, transition)
         self.discarded.append(("warmup", history))
         return states
 
-    def learn(self, states: HMCState) -> tuple[HMCState, LearnedGradient | None]:
+    def learn(self, states: HMCState) -> tuple[HMCState, Learned | None]:
         """Collect, fit, probe and decide at each training point; what takes over, if anything."""
+        if self.plan.surrogate is not None:
+            return self.reuse(self.plan.surrogate, states)
         collected = 0
         for training_point in self.plan.schedule.training_points:
             numbers = range(collected, training_point)
@@ -207,13 +246,23 @@ class _Sampling:
             except GradientDataError as error:
                 self.remarks.append(f"nothing learned after {training_point} draws: {error}")
                 continue
+            predicted = self.predict(self.surrogate, training_point)
             probed, probe = self.probe(states, self.surrogate.learned, training_point)
             if self.supervision.stop.made:
                 break
-            self.decisions.append(self.decide(training_point, probe))
+            self.decisions.append(self.decide(training_point, probe, "collect", predicted))
             if self.decisions[-1].hand_over:
                 return probed, self.surrogate.learned
         return states, None
+
+    def reuse(self, surrogate: Surrogate, states: HMCState) -> tuple[HMCState, Learned | None]:
+        """Probe what was learned before; whether it takes over."""
+        self.surrogate = surrogate
+        probed, probe = self.probe(states, surrogate.learned, 0)
+        if self.supervision.stop.made:
+            return states, None
+        self.decisions.append(self.decide(0, probe, "warmup"))
+        return (probed, surrogate.learned) if self.decisions[-1].hand_over else (states, None)
 
     def collect(
         self,
@@ -244,10 +293,20 @@ class _Sampling:
         with self.cost.timed("train"):
             self.collected[:] = [GradientData.concatenate(self.collected)]
             key = jax.random.fold_in(self.plan.key("train"), training_point)
-            return fit(self.plan.network, self.collected[0], key, self.plan.training)
+            layout = self.posterior.layout
+            return fit(self.plan.network, self.collected[0], key, self.plan.training, layout)
+
+    def predict(self, surrogate: Surrogate, training_point: int) -> float:
+        """The acceptance to expect, from held-out trajectories; NaN where there are none."""
+        if surrogate.held_out is None:
+            return np.nan
+        key = jax.random.fold_in(self.plan.key("assess"), training_point)
+        with self.cost.timed("train"):
+            found = assess_tuning(surrogate.learned, surrogate.held_out, self.plan.tuning, key)
+        return found.predicted_acceptance
 
     def probe(
-        self, states: HMCState, learned: LearnedGradient, training_point: int
+        self, states: HMCState, learned: Learned, training_point: int
     ) -> tuple[HMCState, History]:
         """Some draws with the learned gradient: where they lead, and what they were like."""
         with self.cost.timed("train") as cost:
@@ -255,23 +314,35 @@ class _Sampling:
             cost.learned_gradients += self.plan.chains
         first = training_point * self.plan.schedule.probe_draws
         numbers = range(first, first + self.plan.schedule.probe_draws)
-        return self.advance("train", "probe", states, numbers, learned)
+        transition = learned_transition(self.posterior, learned)
+        return self.advance("train", "probe", states, numbers, transition)
 
-    def decide(self, training_point: int, probe: History) -> Decision:
-        """Compare the probe with the standard HMC of the schedule so far."""
+    def decide(
+        self,
+        training_point: int,
+        probe: History,
+        true_phase: str,
+        predicted: float = float("nan"),
+    ) -> Decision:
+        """Compare the probe with the standard HMC of a phase."""
         rates = [
             history.stats["acceptance_rate"]
             for phase, history in self.discarded
-            if phase == "collect"
+            if phase == true_phase and history.length
         ]
         return Decision(
             draws_collected=training_point,
-            true_acceptance=float(np.concatenate(rates, axis=1).mean()),
+            true_acceptance=float(np.concatenate(rates, axis=1).mean()) if rates else np.nan,
             learned_acceptance=probe.acceptance,
             worst_chain=probe.worst_acceptance,
             tolerance=self.plan.schedule.tolerance,
             least_acceptance=self.plan.schedule.least_acceptance,
+            predicted_acceptance=predicted,
         )
+
+    def first_transition(self) -> Transition:
+        """What the method begins with."""
+        return first_transition(self.posterior, self.plan.method, self.plan.mini_batches)
 
     def advance(
         self,
@@ -279,28 +350,20 @@ class _Sampling:
         use: str,
         states: HMCState,
         draw_numbers: range,
-        learned: LearnedGradient | None = None,
+        transition: Transition,
     ) -> tuple[HMCState, History]:
-        """Move all chains on with the learned gradient, or else the true one; count the cost."""
-        if learned is None:
-            algorithm = eqx.Partial(true_gradient_hmc, self.posterior.potential_and_gradient)
-        else:
-            algorithm = eqx.Partial(hmc, self.posterior.potential, learned.gradient)
+        """Move all chains on, and count the cost."""
         self.supervision.reporter.begin(use, len(draw_numbers))
         with self.cost.timed(phase) as cost:
             states, history = run_chains(
-                algorithm,
+                transition.algorithm,
                 self.plan.tuning,
                 self.plan.key(use),
                 states,
                 draw_numbers,
                 self.supervision,
             )
-            if learned is None:
-                cost.true_gradients += history.leapfrog_steps
-            else:
-                cost.learned_gradients += history.leapfrog_steps
-                cost.true_potentials += history.length * self.plan.chains
+            cost.add(transition.cost(history.leapfrog_steps, history.length * self.plan.chains))
         return states, history
 
     def result(self, kept: History) -> Run:

@@ -1,6 +1,7 @@
 """When to train, when to hand over to the learned gradient, when to give up: the paper's way."""
 
 from dataclasses import dataclass
+from math import isnan
 
 from nnghmc.errors import SettingsError, positive_integer
 
@@ -10,6 +11,8 @@ class Decision:
     """What one training point found, and what was done about it.
 
     The acceptances are means over all chains; `worst_chain` is the lowest of the learned ones.
+    `predicted_acceptance` is what held-out trajectories said before the first learned draw; NaN
+    where nothing was held out. `true_acceptance` is NaN where no true gradient was used.
     """
 
     draws_collected: int
@@ -18,19 +21,21 @@ class Decision:
     worst_chain: float
     tolerance: float
     least_acceptance: float
+    predicted_acceptance: float = float("nan")
 
     @property
     def hand_over(self) -> bool:
         """Whether the learned gradient takes over from here."""
         if not self.worst_chain >= self.least_acceptance:
             return False
-        return self.learned_acceptance >= self.true_acceptance - self.tolerance
+        return not self.learned_acceptance < self.true_acceptance - self.tolerance
 
     def __str__(self) -> str:
-        found = (
-            f"after {self.draws_collected} draws: acceptance {self.learned_acceptance:.2f} "
-            f"learned, {self.true_acceptance:.2f} true"
-        )
+        others = {"predicted": self.predicted_acceptance, "true": self.true_acceptance}
+        known = [f"{name} {value:.2f}" for name, value in others.items() if not isnan(value)]
+        when = f"after {self.draws_collected} draws" if self.draws_collected else "reused"
+        found = f"{when}: acceptance {self.learned_acceptance:.2f}"
+        found += f" ({', '.join(known)})" if known else ""
         if self.hand_over:
             return f"{found}; handed over"
         if not self.worst_chain >= self.least_acceptance:

@@ -126,13 +126,16 @@ def test_jitter_stays_in_its_range_and_fills_it(algorithm):
     assert 0.28 < sizes.max() <= 0.3
 
 
-def test_recorded_path_has_a_row_a_step():
+def test_recorded_path_has_a_row_for_the_start_and_each_step():
     kernel = true_gradient_hmc(
         jax.value_and_grad(potential), 0.1, (1, 4), jnp.ones(2), record_steps=4
     )
-    for _, info in transitions(kernel, 10):
-        steps = int(info.num_integration_steps)
-        walked = np.asarray(info.path.positions[:steps])
-        np.testing.assert_allclose(info.path.potentials[:steps], [potential(q) for q in walked])
-        np.testing.assert_allclose(info.path.gradients[:steps], [gradient(q) for q in walked])
-        assert np.isnan(info.path.positions[steps:]).all()
+    before = None
+    for state, info in transitions(kernel, 10):
+        rows = 1 + int(info.num_integration_steps)
+        walked = np.asarray(info.path.positions[:rows])
+        np.testing.assert_allclose(info.path.potentials[:rows], [potential(q) for q in walked])
+        np.testing.assert_allclose(info.path.gradients[:rows], [gradient(q) for q in walked])
+        assert np.isnan(info.path.positions[rows:]).all()
+        assert before is None or np.array_equal(walked[0], before)
+        before = state.position

@@ -60,7 +60,8 @@ def test_path_is_what_the_trajectory_met():
 
     position, momentum = jnp.array([1.0]), jnp.array([0.5])
     end, _, path = simulate(gradient, position, momentum, 0.1, 5)
-    assert path.positions.shape == (5, 1)
+    assert path.positions.shape == (6, 1)
+    np.testing.assert_array_equal(path.positions[0], position)
     np.testing.assert_array_equal(path.positions[-1], end)
     np.testing.assert_array_equal(path.gradients, path.positions**3)
     assert np.isnan(path.potentials).all()

@@ -13,7 +13,7 @@ def some_data(trajectories=10, chains=2, steps=4, dim=3):
         positions,
         generator.normal(size=shape),
         2 * positions,
-        np.full((trajectories, chains), steps),
+        np.full((trajectories, chains), steps - 1),
         first_trajectory=5,
     )
 
@@ -30,10 +30,12 @@ def test_every_step_of_every_chain_is_a_point():
 def test_steps_that_were_not_walked_are_left_out():
     positions = np.arange(2 * 1 * 3 * 1.0).reshape(2, 1, 3, 1)
     data = GradientData.from_paths(
-        positions, positions[..., 0], positions, np.array([[3], [1]]), first_trajectory=0
+        positions, positions[..., 0], positions, np.array([[2], [1]]), first_trajectory=0
     )
-    np.testing.assert_array_equal(data.positions[:, 0], [0, 1, 2, 3])
-    np.testing.assert_array_equal(data.trajectories, [0, 0, 0, 1])
+    np.testing.assert_array_equal(data.positions[:, 0], [0, 1, 2, 3, 4])
+    np.testing.assert_array_equal(data.trajectories, [0, 0, 0, 1, 1])
+    np.testing.assert_array_equal(data.steps, [0, 1, 2, 0, 1])
+    np.testing.assert_array_equal(data.without_starts().positions[:, 0], [1, 2, 4])
 
 
 def test_held_out_points_are_whole_trajectories():
@@ -70,4 +72,4 @@ def test_bad_input_is_told_clearly():
     with pytest.raises(GradientDataError, match="none of 80"):
         data.finite()
     with pytest.raises(GradientDataError, match="a row a point"):
-        GradientData(np.zeros((3, 2)), np.zeros(2), np.zeros((3, 2)), np.zeros(3), np.zeros(3))
+        GradientData(np.zeros((3, 2)), np.zeros(2), np.zeros((3, 2)), *np.zeros((3, 3)))

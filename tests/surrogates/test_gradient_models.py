@@ -5,23 +5,77 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from nnghmc import GradientData, GradientMLP, Quadratic, Training, fit
+from nnghmc import (
+    BlockMLP,
+    GaussianProcess,
+    GradientData,
+    GradientMLP,
+    Posterior,
+    PotentialNet,
+    Quadratic,
+    QuadraticPlus,
+    RandomBases,
+    Training,
+    fit,
+    hmc,
+    load_surrogate,
+)
+from nnghmc.errors import GradientDataError, SettingsError, SurrogateFileError
+from nnghmc.surrogates import MODELS as NAMED
+from support import KNOWN_TARGETS, assert_invariant
 
-MODELS = {"GradientMLP": GradientMLP(60), "Quadratic": Quadratic()}
-CONSERVATIVE = ["Quadratic"]
-TRAINING = Training(epochs=40)
+MODELS = {
+    "GradientMLP": GradientMLP(60),
+    "GradientMLP, deep": GradientMLP((40, 40)),
+    "BlockMLP": BlockMLP(2, 40),
+    "PotentialNet": PotentialNet(60),
+    "PotentialNet, deep": PotentialNet((40, 40), "silu"),
+    "PotentialNet, both": PotentialNet(60, learns="both"),
+    "PotentialNet, potentials": PotentialNet(60, learns="potentials"),
+    "RandomBases": RandomBases(300),
+    "GaussianProcess": GaussianProcess(400),
+    "Quadratic": Quadratic(),
+    "QuadraticPlus": QuadraticPlus(),
+    "QuadraticPlus, free field": QuadraticPlus(GradientMLP(40)),
+    "QuadraticPlus, blocks": QuadraticPlus(BlockMLP(2, 20)),
+    "QuadraticPlus, process": QuadraticPlus(GaussianProcess(300)),
+    "QuadraticPlus, draws": QuadraticPlus(PotentialNet(40, "silu"), coordinates="draws"),
+    "QuadraticPlus, metric": QuadraticPlus(PotentialNet(40, "silu"), np.array([0.3, 0.6, 50.0])),
+}
+FREE_FIELDS = ["GradientMLP", "GradientMLP, deep", "BlockMLP"]
+FREE_FIELDS += ["QuadraticPlus, free field", "QuadraticPlus, blocks"]
+CONSERVATIVE = [name for name in MODELS if name not in FREE_FIELDS]
+FROM_POTENTIALS = ["PotentialNet, both", "PotentialNet, potentials", "RandomBases"]
+FROM_POTENTIALS += ["GaussianProcess", "QuadraticPlus, process"]
+TRAINING = Training(epochs=150, batch_size=32, patience=40)
 PRECISION = np.array([[4.0, 1.0, 0.0], [1.0, 2.0, 0.05], [0.0, 0.05, 0.02]])
 MEAN = np.array([1.0, -2.0, 30.0])
 
 
-def gaussian_data(number=800, seed=0):
-    """Gradients of a correlated Gaussian whose scales differ by ten."""
+def potential(position):
+    """A correlated Gaussian whose scales differ by ten, bent in one direction."""
+    away = position - MEAN
+    return 0.5 * away @ PRECISION @ away + 0.3 * jnp.log1p((away[0] - away[1]) ** 2)
+
+
+def curved_data(number=800, seed=0):
     generator = np.random.default_rng(seed)
     positions = generator.multivariate_normal(MEAN, np.linalg.inv(PRECISION), size=number)
-    gradients = (positions - MEAN) @ PRECISION
-    return GradientData(
-        positions, np.full(number, np.nan), gradients, np.zeros(number, int), np.arange(number)
-    )
+    values, gradients = jax.vmap(jax.value_and_grad(potential))(jnp.asarray(positions))
+    return GradientData.of_points(positions, np.array(gradients), np.array(values))
+
+
+@pytest.fixture(scope="module")
+def fitted():
+    """Each model fitted once, whoever asks."""
+    made = {}
+
+    def get(name):
+        if name not in made:
+            made[name] = fit(MODELS[name], curved_data(), jax.random.key(0), TRAINING)
+        return made[name]
+
+    return get
 
 
 @pytest.fixture(params=MODELS)
@@ -30,15 +84,22 @@ def name(request):
 
 
 @pytest.fixture
-def surrogate(name):
-    return fit(MODELS[name], gaussian_data(), jax.random.key(0), TRAINING)
+def surrogate(name, fitted):
+    return fitted(name)
 
 
-def test_learns_the_gradient_of_a_gaussian(surrogate):
-    unseen = gaussian_data(seed=1)
+def test_every_named_model_is_in_this_suite():
+    assert set(NAMED.values()) == {type(model) for model in MODELS.values()}
+
+
+def test_learns_the_gradient(surrogate, name):
+    unseen = curved_data(seed=1)
     learned = jax.vmap(surrogate.gradient)(jnp.asarray(unseen.positions))
     error = np.sqrt(np.mean((learned - unseen.gradients) ** 2, axis=0))
-    assert (error < 0.1 * unseen.gradients.std(axis=0)).all()
+    bound = 0.25 if name in ("Quadratic", "PotentialNet, potentials") else 0.12
+    assert (error < bound * unseen.gradients.std(axis=0)).all()
+    assert surrogate.report.held_out == 80
+    assert surrogate.report.held_out_error < bound
 
 
 def test_learned_gradient_is_a_pytree_in_the_precision_of_positions(surrogate):
@@ -49,25 +110,94 @@ def test_learned_gradient_is_a_pytree_in_the_precision_of_positions(surrogate):
 
 
 def test_same_key_same_gradient(name, surrogate):
-    again = fit(MODELS[name], gaussian_data(), jax.random.key(0), TRAINING)
+    again = fit(MODELS[name], curved_data(), jax.random.key(0), TRAINING)
     position = jnp.asarray(MEAN + 0.3)
     assert jnp.array_equal(surrogate.gradient(position), again.gradient(position))
 
 
 def test_points_that_are_not_finite_are_dropped_and_counted(name):
-    data = gaussian_data()
+    data = curved_data()
     data.gradients[:9] = np.nan
     report = fit(MODELS[name], data, jax.random.key(0), Training(epochs=1)).report
-    assert (report.points, report.dropped) == (791, 9)
+    assert (report.points, report.held_out, report.dropped) == (712, 79, 9)
     assert "9 not finite" in str(report)
 
 
-@pytest.mark.parametrize("name", CONSERVATIVE, indirect=True)
-def test_conservative_models_are_the_gradient_of_their_potential(surrogate):
-    learned = surrogate.learned
-    for position in jnp.asarray(gaussian_data(5, seed=2).positions):
+def test_too_much_that_is_not_finite_and_columns_that_never_move_are_told(name):
+    data = curved_data()
+    data.gradients[:500] = np.inf
+    with pytest.raises(GradientDataError, match="300 of 800"):
+        fit(MODELS[name], data, jax.random.key(0))
+    still = curved_data()
+    still.positions[:, 1] = 2.0
+    with pytest.raises(GradientDataError, match=r"do not: 1 \(of 3\)"):
+        fit(MODELS[name], still, jax.random.key(0))
+
+
+def test_potential_and_gradient_belong_together(name, surrogate):
+    if name in FREE_FIELDS:
+        assert not surrogate.conservative
+        with pytest.raises(SettingsError, match="free vector field"):
+            surrogate.potential(jnp.zeros(3))
+        return
+    assert surrogate.conservative
+    for position in jnp.asarray(curved_data(5, seed=2).positions):
         np.testing.assert_allclose(
-            jax.grad(learned.potential)(position), learned.gradient(position), rtol=1e-9
+            jax.grad(surrogate.potential)(position), surrogate.gradient(position), rtol=1e-7
         )
-        jacobian = jax.jacfwd(learned.gradient)(position)
-        np.testing.assert_allclose(jacobian, jacobian.T, atol=1e-9)
+        jacobian = jax.jacfwd(surrogate.gradient)(position)
+        np.testing.assert_allclose(jacobian, jacobian.T, atol=1e-8)
+
+
+@pytest.mark.parametrize("name", FROM_POTENTIALS, indirect=True)
+def test_models_of_potentials_say_so_where_there_are_none(name):
+    data = curved_data()
+    data.potentials[:] = np.nan
+    with pytest.raises(GradientDataError, match="learns from potentials"):
+        fit(MODELS[name], data, jax.random.key(0))
+
+
+def test_comes_back_from_a_file_as_it_was(surrogate, tmp_path):
+    surrogate.save(tmp_path / "learned.surrogate")
+    loaded = load_surrogate(tmp_path / "learned.surrogate")
+    assert loaded.dim == 3
+    assert loaded.conservative is surrogate.conservative
+    assert str(loaded.report) == str(surrogate.report)
+    for position in jnp.asarray(curved_data(5, seed=3).positions):
+        assert jnp.array_equal(loaded.gradient(position), surrogate.gradient(position))
+
+
+def test_any_prior_can_take_the_place_of_another(surrogate, tmp_path):
+    position = jnp.asarray(MEAN + 0.2)
+    moved = surrogate.with_prior(curved_posterior(), curved_posterior(variance=0.1))
+    expected = surrogate.gradient(position) + position / 0.1 - position / 10.0
+    np.testing.assert_allclose(moved.gradient(position), expected, rtol=1e-12)
+    if surrogate.conservative:
+        np.testing.assert_allclose(
+            jax.grad(moved.potential)(position), moved.gradient(position), rtol=1e-7
+        )
+    with pytest.raises(SurrogateFileError, match="before with_prior"):
+        moved.save(tmp_path / "moved.surrogate")
+
+
+def curved_posterior(variance=10.0):
+    return Posterior(
+        lambda q, data: -potential(q),
+        lambda q: -0.5 * jnp.sum(q**2) / variance,
+        None,
+        jnp.asarray(MEAN),
+    )
+
+
+def test_hmc_along_it_is_exact_even_where_it_was_learned_from_too_little(name):
+    """Forty points and one epoch: a poor gradient must cost acceptance alone."""
+    target = KNOWN_TARGETS["gaussian"]
+    positions = target.exact_draws(40, seed=7)
+    values, gradients = jax.vmap(jax.value_and_grad(target.potential))(jnp.asarray(positions))
+    bent = np.array(gradients) + 0.4 * np.sin(3 * positions)
+    data = GradientData.of_points(positions, bent, np.array(values))
+    poor = fit(MODELS[name], data, jax.random.key(1), Training(epochs=1, held_out=0.0))
+    algorithm = hmc(
+        target.potential, poor.gradient, target.step_size, (1, target.num_steps), jnp.ones(3)
+    )
+    assert_invariant(target, algorithm)

@@ -9,20 +9,13 @@ from nnghmc.surrogates.quadratic import _symmetric_fit
 from support import logistic_log_likelihood, logistic_log_prior
 
 
-def data_of(positions, gradients):
-    number = len(positions)
-    return GradientData(
-        positions, np.full(number, np.nan), gradients, np.zeros(number, int), np.arange(number)
-    )
-
-
 def test_a_quadratic_is_found_exactly():
     generator = np.random.default_rng(0)
     root = generator.normal(size=(6, 6))
     hessian, minimum = root @ root.T + np.eye(6), generator.normal(size=6)
     positions = generator.normal(size=(100, 6)) * np.logspace(-1, 1, 6)
-    data = data_of(positions, (positions - minimum) @ hessian)
-    learned = fit(Quadratic(ridge=1e-12), data, jax.random.key(0)).learned
+    data = GradientData.of_points(positions, (positions - minimum) @ hessian)
+    learned = Quadratic(ridge=1e-12).fit(data)
     np.testing.assert_allclose(learned.hessian, hessian, rtol=1e-6)
     np.testing.assert_allclose(learned.gradient(jnp.asarray(minimum)), 0, atol=1e-6)
 
@@ -46,14 +39,14 @@ def test_the_symmetric_fit_is_the_least_squares_one():
 
 def test_curvature_is_never_negative():
     positions = np.random.default_rng(2).normal(size=(300, 3))
-    data = data_of(positions, positions * [1.0, 2.0, -0.5])
+    data = GradientData.of_points(positions, positions * [1.0, 2.0, -0.5])
     learned = fit(Quadratic(), data, jax.random.key(0)).learned
     assert np.linalg.eigvalsh(learned.hessian).min() > 0
 
 
 def test_too_few_points_and_bad_settings_are_told():
-    with pytest.raises(GradientDataError, match="more than 5 points, got 5"):
-        fit(Quadratic(), data_of(np.eye(5), np.eye(5)), jax.random.key(0))
+    with pytest.raises(GradientDataError, match="more than 5 points, got 4"):
+        fit(Quadratic(), GradientData.of_points(np.eye(5), np.eye(5)), jax.random.key(0))
     with pytest.raises(SettingsError, match="ridge"):
         Quadratic(ridge=0.0)
 

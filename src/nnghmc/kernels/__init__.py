@@ -2,6 +2,18 @@
 
 from nnghmc.kernels.hmc import HMCInfo, HMCState, hmc, true_gradient_hmc
 from nnghmc.kernels.leapfrog import simulate
+from nnghmc.kernels.stochastic import metropolis_sghmc, naive_sghmc, sghmc, sgld
 from nnghmc.kernels.tuning import Tuning
 
-__all__ = ["HMCInfo", "HMCState", "Tuning", "hmc", "simulate", "true_gradient_hmc"]
+__all__ = [
+    "HMCInfo",
+    "HMCState",
+    "Tuning",
+    "hmc",
+    "metropolis_sghmc",
+    "naive_sghmc",
+    "sghmc",
+    "sgld",
+    "simulate",
+    "true_gradient_hmc",
+]

@@ -55,6 +55,12 @@ class HMCInfo(NamedTuple):
     path: Path
 
 
+Propose = Callable[
+    [PRNGKeyArray, HMCState, Array, Array | float, Array | int], tuple[HMCState, Array, Path]
+]
+"""(key, state, momentum, step size, steps) -> (proposal, its momentum, the path there)."""
+
+
 def hmc(
     potential: Callable[[Array], Array],
     gradient: Callable[[Array], Array],
@@ -73,13 +79,9 @@ def hmc(
     def init(position: Array, rng_key: PRNGKeyArray | None = None) -> HMCState:
         return HMCState(position, potential(position), gradient(position))
 
-    step = _transition(
-        gradient_alone(gradient),
-        lambda end: potential(end.position),
-        default_metric(inverse_mass_matrix),
-        (step_size, num_steps),
-        divergence_threshold,
-    )
+    metric = default_metric(inverse_mass_matrix)
+    propose = _along(gradient_alone(gradient), lambda end: potential(end.position), metric)
+    step = metropolis_transition(propose, metric, (step_size, num_steps), divergence_threshold)
     return SamplingAlgorithm(init, step)
 
 
@@ -95,44 +97,61 @@ def true_gradient_hmc(
     """Standard HMC: the same draws as `hmc(U, ∇U, ...)`, without its separate evaluation of U.
 
     A gradient brings its potential along at no cost, so the last step of the trajectory already
-    knows what the Metropolis test asks for. With `record_steps`, the first so many steps of each
-    trajectory are in `info.path`: gradient data at no extra evaluation.
+    knows what the Metropolis test asks for. With `record_steps`, the start and the first so many
+    steps of each trajectory are in `info.path`: gradient data at no extra evaluation.
     """
 
     def init(position: Array, rng_key: PRNGKeyArray | None = None) -> HMCState:
         return HMCState(position, *potential_and_gradient(position))
 
-    step = _transition(
-        potential_and_gradient,
-        lambda end: -end.logdensity,
-        default_metric(inverse_mass_matrix),
-        (step_size, num_steps),
-        divergence_threshold,
-        record_steps,
-    )
+    metric = default_metric(inverse_mass_matrix)
+    propose = _along(potential_and_gradient, lambda end: -end.logdensity, metric, record_steps)
+    step = metropolis_transition(propose, metric, (step_size, num_steps), divergence_threshold)
     return SamplingAlgorithm(init, step)
 
 
-def _transition(
+def _along(
     field: Field,
     potential_at: Callable[[IntegratorState], Array],
     metric: Metric,
-    length: tuple[Jittered[float], Jittered[int]],
-    divergence_threshold: float,
     record_steps: int = 0,
-) -> Callable[[PRNGKeyArray, HMCState], tuple[HMCState, HMCInfo]]:
+) -> Propose:
+    """Proposals at the end of a trajectory along a field."""
     leapfrog_step = leapfrog(field, metric.kinetic_energy)
 
-    def step(rng_key: PRNGKeyArray, state: HMCState) -> tuple[HMCState, HMCInfo]:
-        momentum_key, accept_key, length_key = jax.random.split(rng_key, 3)
-        step_size, num_steps = drawn_length(length_key, *length)
-        momentum = metric.sample_momentum(momentum_key, state.position)
+    def propose(
+        key: PRNGKeyArray,
+        state: HMCState,
+        momentum: Array,
+        step_size: Array | float,
+        num_steps: Array | int,
+    ) -> tuple[HMCState, Array, Path]:
         start = IntegratorState(state.position, momentum, -state.potential, -state.gradient)
         end, path = integrate(leapfrog_step, start, step_size, num_steps, record_steps)
-        proposal = HMCState(end.position, potential_at(end), -end.logdensity_grad)
+        return HMCState(end.position, potential_at(end), -end.logdensity_grad), end.momentum, path
+
+    return propose
+
+
+def metropolis_transition(
+    propose: Propose,
+    metric: Metric,
+    length: tuple[Jittered[float], Jittered[int]],
+    divergence_threshold: float,
+) -> Callable[[PRNGKeyArray, HMCState], tuple[HMCState, HMCInfo]]:
+    """A fresh momentum, a proposal, and the Metropolis test on H = U + K.
+
+    Exact for any proposal that is reversible and preserves volume.
+    """
+
+    def step(rng_key: PRNGKeyArray, state: HMCState) -> tuple[HMCState, HMCInfo]:
+        momentum_key, accept_key, length_key, propose_key = jax.random.split(rng_key, 4)
+        step_size, num_steps = drawn_length(length_key, *length)
+        momentum = metric.sample_momentum(momentum_key, state.position)
+        proposal, end_momentum, path = propose(propose_key, state, momentum, step_size, num_steps)
 
         start_energy = state.potential + metric.kinetic_energy(momentum)
-        end_energy = proposal.potential + metric.kinetic_energy(end.momentum)
+        end_energy = proposal.potential + metric.kinetic_energy(end_momentum)
         is_finite = jnp.isfinite(end_energy)
         change = jnp.where(is_finite, end_energy - start_energy, jnp.inf)
         state, (is_accepted, probability, _) = static_binomial_sampling(

@@ -27,7 +27,7 @@ Leapfrog = Callable[[IntegratorState, Array | float], IntegratorState]
 
 
 class Path(NamedTuple):
-    """What a trajectory met at each step: a row a step, rows beyond the last step are NaN."""
+    """What a trajectory met: its start, then a row a step; rows beyond the last step are NaN."""
 
     positions: Float[Array, "steps dim"]
     potentials: Float[Array, " steps"]
@@ -35,12 +35,17 @@ class Path(NamedTuple):
 
     @classmethod
     def empty(cls, num_rows: int, position: Array) -> "Path":
-        """Room for `num_rows` steps."""
+        """Room for `num_rows` points."""
         rows = jnp.full((num_rows, *position.shape), jnp.nan, position.dtype)
         return cls(rows, rows[:, 0], rows)
 
-    def write(self, row: Array, state: IntegratorState) -> "Path":
-        """The path with one more step in it."""
+    @staticmethod
+    def num_rows(record_steps: int) -> int:
+        """How many rows so many recorded steps take: the start has one too."""
+        return record_steps + 1 if record_steps else 0
+
+    def write(self, row: Array | int, state: IntegratorState) -> "Path":
+        """The path with one more point in it."""
         return Path(
             self.positions.at[row].set(state.position),
             self.potentials.at[row].set(-state.logdensity),
@@ -80,16 +85,17 @@ def integrate(
     start: IntegratorState,
     step_size: Array | float,
     num_steps: Array | int,
-    rows: int = 0,
+    record_steps: int = 0,
 ) -> tuple[IntegratorState, Path]:
-    """Take `num_steps` leapfrog steps; record them where the path has rows for them."""
+    """Take `num_steps` leapfrog steps; record the start and the first `record_steps` of them."""
 
     def body(index: Array, carry: tuple) -> tuple:
         state, path = carry
         state = step(state, step_size)
-        return state, path.write(index, state) if rows else path
+        return state, path.write(index + 1, state) if record_steps else path
 
-    path = Path.empty(rows, start.position)
+    path = Path.empty(Path.num_rows(record_steps), start.position)
+    path = path.write(0, start) if record_steps else path
     return jax.lax.fori_loop(0, num_steps, body, (start, path))
 
 
@@ -103,6 +109,8 @@ def simulate(
 ) -> tuple[Array, Array, Path]:
     """Follow one trajectory, with no Metropolis test: last position, last momentum, and the path.
 
+    The path begins with the start.
+
     For looking at a gradient, true or learned: does its dynamics stay on the energy surface?
     """
     if inverse_mass_matrix is None:
@@ -110,5 +118,5 @@ def simulate(
     field = gradient_alone(gradient)
     step = leapfrog(field, default_metric(inverse_mass_matrix).kinetic_energy)
     start = IntegratorState(position, momentum, *(-part for part in field(position)))
-    end, path = integrate(step, start, step_size, num_steps, rows=num_steps)
+    end, path = integrate(step, start, step_size, num_steps, record_steps=num_steps)
     return end.position, end.momentum, path

@@ -1,60 +1,20 @@
 """Gradient data and a gradient model in, a frozen surrogate out."""
 
-from dataclasses import dataclass
-from typing import Protocol, runtime_checkable
-
+import equinox as eqx
+import jax
+import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, PRNGKeyArray
+from jaxtyping import PRNGKeyArray
 
+from nnghmc.parameters import ParameterLayout
 from nnghmc.surrogates.gradient_data import GradientData
+from nnghmc.surrogates.learned import GradientModel, Learned
+from nnghmc.surrogates.storage import FitReport
+from nnghmc.surrogates.surrogate import Surrogate
 from nnghmc.surrogates.training import Training
 
-
-class LearnedGradient(Protocol):
-    """What a gradient model learns: a pytree, so that compiled code takes its arrays as input."""
-
-    def gradient(self, position: Float[Array, " dim"]) -> Float[Array, " dim"]:
-        """The learned gradient g(q)."""
-
-
-@runtime_checkable
-class GradientModel(Protocol):
-    """A small frozen object that says what is to be learned. A new model is one file and a name."""
-
-    def learn(
-        self, data: GradientData, key: PRNGKeyArray, training: Training
-    ) -> tuple[LearnedGradient, np.ndarray]:
-        """Learn from finite gradient data; also the loss of each epoch, where there are epochs."""
-
-
-@dataclass(frozen=True, eq=False)
-class FitReport:
-    """How a fit went: mean loss of each epoch, points used, points dropped for not being finite."""
-
-    losses: np.ndarray
-    points: int
-    dropped: int
-
-    def __str__(self) -> str:
-        text = f"{self.points:,} points"
-        if self.dropped:
-            text += f", {self.dropped} not finite and left out"
-        if len(self.losses):
-            text += f"; loss {self.losses[0]:.3g} to {self.losses[-1]:.3g}"
-            text += f" in {len(self.losses)} epochs"
-        return text
-
-
-@dataclass(frozen=True, eq=False)
-class Surrogate:
-    """A fitted, frozen gradient, and how the fit went."""
-
-    learned: LearnedGradient
-    report: FitReport
-
-    def gradient(self, position: Float[Array, " dim"]) -> Float[Array, " dim"]:
-        """The learned gradient g(q) at one position."""
-        return self.learned.gradient(position)
+POINTS_AT_ONCE = 256
+LEAST_HELD_OUT = 20
 
 
 def fit(
@@ -62,9 +22,65 @@ def fit(
     gradient_data: GradientData,
     key: PRNGKeyArray,
     training: Training | None = None,
+    layout: ParameterLayout | None = None,
 ) -> Surrogate:
-    """Fit any gradient model to gradient data."""
+    """Fit any gradient model to gradient data.
+
+    Whole trajectories are held out of it, `training.held_out` of them, to assess what was learned.
+    `layout` tells the names and shapes of the parameters; a saved surrogate remembers them.
+    """
+    training = training or network.training
     usable = gradient_data.finite()
-    learned, losses = network.learn(usable, key, training or Training())
-    report = FitReport(losses, points=len(usable), dropped=len(gradient_data) - len(usable))
-    return Surrogate(learned, report)
+    usable.check_varying()
+    training_part, held_out = _split(usable, training.held_out, key)
+    learn_from = training_part.without_starts()
+    unseen = None if held_out is None else held_out.without_starts()
+    learning = network.learn(learn_from, unseen, key, training)
+    report = FitReport(
+        model=type(network).__name__,
+        losses=learning.losses,
+        held_out_losses=learning.held_out_losses,
+        points=len(learn_from),
+        dropped=len(gradient_data) - len(usable),
+        held_out=0 if unseen is None else len(unseen),
+        held_out_error=relative_error(learning.learned, unseen),
+        remarks=learning.remarks,
+    )
+    return Surrogate(learning.learned, report, usable.dim, layout, held_out)
+
+
+def _split(
+    data: GradientData, fraction: float, key: PRNGKeyArray
+) -> tuple[GradientData, GradientData | None]:
+    """Training points and held-out ones, where there are trajectories enough.
+
+    A few trajectories say little, so at least 20 are held out, or a quarter of those there are.
+    """
+    number = data.num_trajectories
+    if fraction == 0 or number < 2:
+        return data, None
+    fraction = max(fraction, min(LEAST_HELD_OUT / number, 0.25))
+    return data.split(fraction, seed=int(jax.random.bits(key, dtype=jnp.uint32)))
+
+
+def relative_error(learned: Learned, data: GradientData | None) -> float:
+    """The size of the error of a gradient relative to that of the gradient itself.
+
+    Each coordinate in units of its gradient's size, so that those of parameters do not matter.
+    """
+    if data is None:
+        return float("nan")
+    errors = all_gradients(learned, data.positions) - data.gradients
+    size = np.sqrt(np.mean(data.gradients**2, axis=0))
+    scale = 1 / np.where(size > 0, size, 1.0)
+    return float(np.linalg.norm(scale * errors) / np.linalg.norm(scale * data.gradients))
+
+
+@eqx.filter_jit
+def _gradients(learned: Learned, positions: jax.Array) -> jax.Array:
+    return jax.lax.map(learned.gradient, positions, batch_size=POINTS_AT_ONCE)
+
+
+def all_gradients(learned: Learned, positions: np.ndarray) -> np.ndarray:
+    """The learned gradient at every row of positions."""
+    return np.asarray(_gradients(learned, jnp.asarray(positions)))

@@ -15,6 +15,8 @@ class GradientData:
 
     `potentials` is NaN where U is not known. Points of one trajectory resemble each other, so a
     held-out set is made of whole trajectories: those with the same `chains` and `trajectories`.
+    `steps` counts along a trajectory; its start, step 0, is a state of the chain and was met
+    before, so it is not learned from.
     """
 
     positions: np.ndarray
@@ -22,6 +24,7 @@ class GradientData:
     gradients: np.ndarray
     chains: np.ndarray
     trajectories: np.ndarray
+    steps: np.ndarray
 
     def __post_init__(self) -> None:
         lengths = {field.name: len(getattr(self, field.name)) for field in fields(self)}
@@ -42,6 +45,18 @@ class GradientData:
         return int(self.positions.shape[1])
 
     @classmethod
+    def of_points(
+        cls, positions: np.ndarray, gradients: np.ndarray, potentials: np.ndarray | None = None
+    ) -> "GradientData":
+        """Single points, each on a trajectory of its own."""
+        number = len(positions)
+        if potentials is None:
+            potentials = np.full(number, np.nan)
+        numbers = np.arange(number, dtype=np.int32)
+        same = np.zeros(number, np.int32)
+        return cls(positions, potentials, gradients, same, numbers, same + 1)
+
+    @classmethod
     def from_paths(
         cls,
         positions: Any,
@@ -49,19 +64,23 @@ class GradientData:
         gradients: Any,
         num_steps: Any,
         first_trajectory: int,
+        usable: Any = True,
     ) -> "GradientData":
-        """The points of recorded paths of shape (trajectories, chains, steps, dim).
+        """The points of recorded paths of shape (trajectories, chains, 1 + steps, dim).
 
-        Only the first `num_steps` rows of each path, shape (trajectories, chains), were walked.
+        The first row of a path is its start, and `num_steps`, shape (trajectories, chains), of the
+        others were walked. Paths that are not `usable`, of the same shape, are left out.
         """
-        walked = np.arange(potentials.shape[2]) < num_steps[..., np.newaxis]
-        trajectory, chain, _ = np.nonzero(walked)
+        walked = np.arange(potentials.shape[2]) <= num_steps[..., np.newaxis]
+        walked &= np.broadcast_to(usable, num_steps.shape)[..., np.newaxis]
+        trajectory, chain, step = np.nonzero(walked)
         return cls(
             positions[walked],
             potentials[walked],
             gradients[walked],
             chain.astype(np.int32),
             (trajectory + first_trajectory).astype(np.int32),
+            step.astype(np.int32),
         )
 
     @classmethod
@@ -78,22 +97,65 @@ class GradientData:
         """The points of these rows (a mask or indices)."""
         return GradientData(*(getattr(self, field.name)[rows] for field in fields(self)))
 
+    def without_starts(self) -> "GradientData":
+        """The points to learn from."""
+        return self.select(self.steps > 0)
+
     def finite(self) -> "GradientData":
-        """The points whose position and gradient are finite."""
+        """The points whose position and gradient are finite; an error where they are the fewer."""
         usable = np.isfinite(self.positions).all(axis=1) & np.isfinite(self.gradients).all(axis=1)
-        if not usable.any():
+        if 2 * usable.sum() < len(self) or not usable.any():
             raise GradientDataError(
-                f"gradient data must have finite points of trajectories that did not diverge, and "
-                f"none of {len(self)} is. Start closer to the bulk, or use a smaller step_size."
+                "most points of the gradient data must be finite, and "
+                f"{usable.sum() or 'none'} of {len(self)} is. Start closer to the bulk, or use a "
+                "smaller step_size."
             )
         return self if usable.all() else self.select(usable)
+
+    def check_varying(self) -> None:
+        """Refuse data in which a coordinate never moves: nothing can be learned along it."""
+        constant = np.flatnonzero(np.ptp(self.positions, axis=0) == 0)
+        if len(constant):
+            named = ", ".join(str(index) for index in constant[:5])
+            more = f" and {len(constant) - 5} more" if len(constant) > 5 else ""
+            raise GradientDataError(
+                "every coordinate must vary over the gradient data, and these do not: "
+                f"{named}{more} (of {self.dim}). Collect more draws; if the chains do not move, "
+                "use a smaller step_size."
+            )
+
+    def with_potentials(self, model: str) -> "GradientData":
+        """The points whose potential is known, for a model that learns from it."""
+        known = np.isfinite(self.potentials)
+        if not known.any():
+            raise GradientDataError(
+                f"{model} learns from potentials, and the gradient data have none that is finite. "
+                "Give potentials, or use a model that learns from gradients."
+            )
+        return self if known.all() else self.select(known)
+
+    def thinned(self, most: int | None) -> "GradientData":
+        """At most so many points, spread evenly over all of them."""
+        if most is None or len(self) <= most:
+            return self
+        return self.select(np.linspace(0, len(self) - 1, most).round().astype(int))
+
+    @property
+    def num_trajectories(self) -> int:
+        """The number of trajectories the points belong to."""
+        return len(self._grouped()[0])
+
+    def _grouped(self) -> tuple[np.ndarray, np.ndarray]:
+        """A (chain, trajectory) for each trajectory, and the trajectory of each point."""
+        labels = np.stack([self.chains, self.trajectories], axis=1)
+        groups, member = np.unique(labels, axis=0, return_inverse=True)
+        return groups, member
 
     def split(self, fraction: float, seed: int) -> tuple["GradientData", "GradientData"]:
         """Training points and held-out points, the latter about `fraction` of the trajectories."""
         if not 0 < fraction < 1:
             raise SettingsError(f"fraction must lie between 0 and 1, got {fraction!r}.")
-        labels = np.stack([self.chains, self.trajectories], axis=1)
-        groups, member = np.unique(labels, axis=0, return_inverse=True)
+        groups, member = self._grouped()
         if len(groups) < 2:
             raise GradientDataError(
                 f"a held-out set needs at least 2 trajectories, got {len(groups)}; collect more."
@@ -102,3 +164,9 @@ class GradientData:
         chosen = np.random.default_rng(seed).permutation(len(groups))[:num_held_out]
         held_out = np.isin(member, chosen)
         return self.select(~held_out), self.select(held_out)
+
+    def by_trajectory(self) -> list[np.ndarray]:
+        """The rows of each trajectory, in the order of its steps."""
+        groups, member = self._grouped()
+        order = np.lexsort((self.steps, member))
+        return np.split(order, np.cumsum(np.bincount(member, minlength=len(groups)))[:-1])

@@ -1,78 +1,107 @@
 """The paper's network: a free vector field between standardised positions and gradients."""
 
-from collections.abc import Callable
 from dataclasses import dataclass
+from typing import ClassVar
 
-import equinox as eqx
-import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, PRNGKeyArray
+from jaxtyping import Array, Float, PRNGKeyArray, PyTree
 
-from nnghmc.errors import one_of, positive_integer
 from nnghmc.surrogates.gradient_data import GradientData
+from nnghmc.surrogates.layers import Hidden, Layers, checked_activation, checked_hidden
+from nnghmc.surrogates.learned import Learned, Learning
 from nnghmc.surrogates.scaling import Standardisation
-from nnghmc.surrogates.training import Training, train
+from nnghmc.surrogates.training import Trainable, Trained, Training, train
+from nnghmc.surrogates.whitening import Whitening
 
-ACTIVATIONS: dict[str, Callable[[Array], Array]] = {
-    "silu": jax.nn.silu,
-    "relu": jax.nn.relu,
-    "softplus": jax.nn.softplus,
-    "tanh": jnp.tanh,
-}
+
+class NetworkGradient(Learned):
+    """Layers from q - m to the gradient, every scaling absorbed into their weights."""
+
+    centre: Float[Array, " dim"]
+    layers: Layers
+
+    @classmethod
+    def between(
+        cls, positions: Standardisation, layers: Layers, gradients: Standardisation
+    ) -> "NetworkGradient":
+        """Layers that were trained from standardised positions to standardised gradients."""
+        first = layers.weights[0] / positions.scale
+        layers = layers.with_first(first, layers.biases[0])
+        weight, bias = layers.weights[-1], layers.biases[-1]
+        scale = gradients.scale
+        return cls(
+            positions.mean,
+            layers.with_last(scale[:, jnp.newaxis] * weight, scale * bias + gradients.mean),
+        )
+
+    def gradient(self, position: Float[Array, " dim"]) -> Float[Array, " dim"]:
+        """The learned gradient g(q)."""
+        return self.layers(position - self.centre)
+
+    def under(self, whitening: Whitening) -> "NetworkGradient":
+        """The linear map absorbed into the first and the last layer."""
+        first, bias = self.layers.weights[0], self.layers.biases[0]
+        layers = self.layers.with_first(whitening.pull(first), bias - first @ self.centre)
+        last, bias = layers.weights[-1], layers.biases[-1]
+        layers = layers.with_last(whitening.pull(last.T).T, whitening.pull(bias))
+        return NetworkGradient(jnp.asarray(whitening.centre), layers)
 
 
 @dataclass(frozen=True)
 class GradientMLP:
-    """The paper's network: one hidden layer, a free vector field g(q) = W₂ φ(W₁ q + b₁) + b₂.
+    """The paper's network, a free vector field: g(q) = W₂ φ(W₁ q + b₁) + b₂, or deeper.
 
     Args:
-        hidden: the number h of hidden units.
+        hidden: the number h of hidden units, or that of each of several hidden layers.
         activation: φ, one of "silu", "relu", "softplus", "tanh".
     """
 
-    hidden: int = 100
+    hidden: Hidden = 100
     activation: str = "silu"
+    training: ClassVar[Training] = Training()
 
     def __post_init__(self) -> None:
-        positive_integer("hidden", self.hidden)
-        one_of("activation", self.activation, tuple(ACTIVATIONS))
+        object.__setattr__(self, "hidden", checked_hidden(self.hidden))
+        checked_activation(self.activation)
 
     def learn(
-        self, data: GradientData, key: PRNGKeyArray, training: Training
-    ) -> tuple["StandardisedNetwork", np.ndarray]:
+        self,
+        data: GradientData,
+        held_out: GradientData | None,
+        key: PRNGKeyArray,
+        training: Training,
+    ) -> Learning:
         """Train on the gradients."""
-        positions = Standardisation.of(data.positions)
-        gradients = Standardisation.of(data.gradients)
-        network, losses = train(
-            self,
-            positions.apply(data.positions),
-            gradients.apply(data.gradients),
-            key,
-            training,
-        )
-        return StandardisedNetwork(network, positions, gradients), losses
+        positions, trained, gradients = train_standardised(self, data, held_out, key, training)
+        learned = NetworkGradient.between(positions, trained.network, gradients)
+        return Learning(learned, trained.losses, trained.held_out_losses)
 
-    def build(self, dim: int, key: PRNGKeyArray) -> eqx.nn.MLP:
-        """An untrained network with random weights, in single precision: training needs no more."""
-        return eqx.nn.MLP(
-            dim,
-            dim,
-            width_size=self.hidden,
-            depth=1,
-            activation=ACTIVATIONS[self.activation],
-            dtype=jnp.float32,
-            key=key,
-        )
+    def build(self, dim: int, key: PRNGKeyArray) -> Layers:
+        """An untrained network with random weights."""
+        return Layers.random((dim, *self.hidden, dim), self.activation, key)  # type: ignore[misc]
+
+    def loss(self, network: Layers, row: PyTree) -> Array:
+        """The mean squared error of a standardised gradient."""
+        return jnp.mean((network(row["inputs"]) - row["outputs"]) ** 2)
 
 
-class StandardisedNetwork(eqx.Module):
-    """A trained network between two standardisations. A pytree: compiled code takes it as input."""
+def train_standardised(
+    model: Trainable,
+    data: GradientData,
+    held_out: GradientData | None,
+    key: PRNGKeyArray,
+    training: Training,
+) -> tuple[Standardisation, Trained, Standardisation]:
+    """Train a free vector field from standardised positions to standardised gradients."""
+    positions = Standardisation.of(data.positions)
+    gradients = Standardisation.of(data.gradients)
 
-    network: Callable[[Array], Array]
-    positions: Standardisation
-    gradients: Standardisation
+    def rows(part: GradientData) -> dict[str, np.ndarray]:
+        return {
+            "inputs": positions.apply(part.positions),
+            "outputs": gradients.apply(part.gradients),
+        }
 
-    def gradient(self, position: Float[Array, " dim"]) -> Float[Array, " dim"]:
-        """The learned gradient g(q)."""
-        return self.gradients.undo(self.network(self.positions.apply(position)))
+    unseen = None if held_out is None else rows(held_out)
+    return positions, train(model, rows(data), unseen, key, training), gradients

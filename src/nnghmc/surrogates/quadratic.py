@@ -2,37 +2,51 @@
 
 A posterior of tall data is close to Gaussian, and there a network must spend itself on the linear
 part of the gradient, or fail. A linear map with a symmetric matrix is conservative, needs no
-training, and is found from a few points a dimension.
+training, and is found from a few points a dimension. Up to about a thousand dimensions the matrix
+is dense; beyond, it is a diagonal and a symmetric matrix of low rank.
 """
 
 from dataclasses import dataclass
+from typing import ClassVar
 
-import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray
 
-from nnghmc.errors import GradientDataError, positive_number
+from nnghmc.errors import GradientDataError, positive_integer, positive_number
 from nnghmc.surrogates.gradient_data import GradientData
-from nnghmc.surrogates.scaling import Standardisation
+from nnghmc.surrogates.learned import Learned, Learning
 from nnghmc.surrogates.training import Training
+from nnghmc.surrogates.whitening import Whitening
+
+MOST_DENSE_DIMENSIONS = 1000
 
 
-class QuadraticPotential(eqx.Module):
-    """U(q) = c·(q - m) + ½ (q - m)ᵀ H (q - m), with a symmetric positive definite H."""
+class QuadraticPotential(Learned):
+    """U(q) = c·(q - m) + ½ (q - m)ᵀ H (q - m), with a symmetric positive definite H = TᵀT.
 
-    centre: Float[Array, " dim"]
+    `hessian` is H where it is dense; else H is applied as the whitening T and its transpose.
+    """
+
     slope: Float[Array, " dim"]
-    hessian: Float[Array, "dim dim"]
+    whitening: Whitening
+    hessian: Float[Array, "dim dim"] | None
+
+    @property
+    def conservative(self) -> bool:
+        """Always: the matrix is symmetric."""
+        return True
 
     def potential(self, position: Float[Array, " dim"]) -> Float[Array, ""]:
         """The learned potential, up to a constant."""
-        away = position - self.centre
-        return self.slope @ away + 0.5 * away @ self.hessian @ away
+        white = self.whitening.apply(position)
+        return self.slope @ (position - self.whitening.centre) + 0.5 * white @ white
 
     def gradient(self, position: Float[Array, " dim"]) -> Float[Array, " dim"]:
         """The learned gradient g(q) = c + H (q - m)."""
-        return self.slope + self.hessian @ (position - self.centre)
+        if self.hessian is None:
+            return self.slope + self.whitening.pull(self.whitening.apply(position))
+        return self.slope + self.hessian @ (position - self.whitening.centre)
 
 
 @dataclass(frozen=True)
@@ -42,30 +56,69 @@ class Quadratic:
     Args:
         ridge: how strongly the matrix is drawn towards its diagonal where the points say little,
             relative to their variance.
+        rank: beyond 1,000 dimensions, the number of directions that get more than a diagonal.
     """
 
     ridge: float = 1e-3
+    rank: int = 100
+    training: ClassVar[Training] = Training()
 
     def __post_init__(self) -> None:
         positive_number("ridge", self.ridge)
+        positive_integer("rank", self.rank)
 
     def learn(
-        self, data: GradientData, key: PRNGKeyArray, training: Training
-    ) -> tuple[QuadraticPotential, np.ndarray]:
+        self,
+        data: GradientData,
+        held_out: GradientData | None,
+        key: PRNGKeyArray,
+        training: Training,
+    ) -> Learning:
         """Solve for the matrix; there are no epochs and no randomness."""
-        if len(data) <= data.dim:
-            raise GradientDataError(
-                f"a quadratic model of {data.dim} dimensions needs more than {data.dim} points, "
-                f"got {len(data)}. Collect more draws, or take more steps a draw."
-            )
-        frame = Standardisation.of(data.positions)
-        centre, scale = np.asarray(frame.mean), np.asarray(frame.scale)
-        slope = data.gradients.mean(axis=0)
-        positions = frame.apply(data.positions)
-        matrix = _symmetric_fit(positions, (data.gradients - slope) * scale, self.ridge)
-        hessian = _positive_definite(matrix) / np.outer(scale, scale)
-        parts = (jnp.asarray(part) for part in (centre, slope, hessian))
-        return QuadraticPotential(*parts), np.empty(0)
+        return Learning(self.fit(data))
+
+    def fit(self, data: GradientData) -> QuadraticPotential:
+        """The quadratic potential whose gradient is closest to the data's."""
+        slope = jnp.asarray(data.gradients.mean(axis=0))
+        if data.dim > MOST_DENSE_DIMENSIONS:
+            return QuadraticPotential(slope, self._low_rank(data).on_device(), None)
+        whitening = self._dense(data)
+        root = whitening.pull(np.eye(data.dim))
+        return QuadraticPotential(slope, whitening.on_device(), jnp.asarray(root.T @ root))
+
+    def _dense(self, data: GradientData) -> Whitening:
+        _require_points(data, data.dim)
+        centre, scale = data.positions.mean(axis=0), data.positions.std(axis=0)
+        positions = (data.positions - centre) / scale
+        gradients = (data.gradients - data.gradients.mean(axis=0)) * scale
+        matrix = _symmetric_fit(positions, gradients, self.ridge)
+        return Whitening.of_matrix(centre, scale, np.eye(data.dim), matrix)
+
+    def _low_rank(self, data: GradientData) -> Whitening:
+        """Each coordinate's own slope, and a matrix on the directions that vary most.
+
+        The scales make positions and gradients vary alike, so that a direction stands out in one
+        or the other exactly where the diagonal does not do it justice.
+        """
+        rank = min(self.rank, len(data) // 4)
+        _require_points(data, 4)
+        centre = data.positions.mean(axis=0)
+        gradients = data.gradients - data.gradients.mean(axis=0)
+        spread = np.maximum(gradients.std(axis=0), np.finfo(float).tiny)
+        scale = np.sqrt(data.positions.std(axis=0) / spread)
+        positions, gradients = (data.positions - centre) / scale, gradients * scale
+        halves = (_leading_directions(part, rank // 2 + 1) for part in (positions, gradients))
+        basis, _ = np.linalg.qr(np.concatenate(list(halves), axis=1))
+        matrix = _symmetric_fit(positions @ basis, gradients @ basis, self.ridge)
+        return Whitening.of_matrix(centre, scale, basis, matrix)
+
+
+def _require_points(data: GradientData, dimensions: int) -> None:
+    if len(data) <= dimensions:
+        raise GradientDataError(
+            f"a quadratic model of {data.dim} dimensions needs more than {dimensions} points, "
+            f"got {len(data)}. Collect more draws, or take more steps a draw."
+        )
 
 
 def _symmetric_fit(x: np.ndarray, y: np.ndarray, ridge: float) -> np.ndarray:
@@ -84,11 +137,9 @@ def _symmetric_fit(x: np.ndarray, y: np.ndarray, ridge: float) -> np.ndarray:
     return np.diag(diagonal) + vectors @ rest @ vectors.T
 
 
-def _positive_definite(matrix: np.ndarray) -> np.ndarray:
-    """The matrix with its eigenvalues kept above a thousandth of their median size.
-
-    A direction of negative curvature would carry every trajectory away.
-    """
-    values, vectors = np.linalg.eigh(matrix)
-    floor = 1e-3 * np.median(np.abs(values))
-    return (vectors * np.maximum(values, floor)) @ vectors.T
+def _leading_directions(rows: np.ndarray, number: int) -> np.ndarray:
+    """Orthonormal columns along which rows vary most, from a random sketch of them."""
+    generator = np.random.default_rng(0)
+    sketch = generator.normal(size=(min(len(rows), number + 10), len(rows))) @ rows
+    sketch = (sketch @ rows.T) @ rows  # one power iteration tells the leading ones apart
+    return np.linalg.svd(sketch, full_matrices=False)[2][:number].T

@@ -2,13 +2,14 @@
 
 from typing import Any
 
-import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+from nnghmc.surrogates.storable import Storable
 
-class Standardisation(eqx.Module):
+
+class Standardisation(Storable):
     """Subtract a mean, divide by a scale; a constant coordinate keeps the scale one."""
 
     mean: Float[Array, " dim"]

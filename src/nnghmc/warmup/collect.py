@@ -3,7 +3,6 @@
 from collections.abc import Callable
 
 import equinox as eqx
-import numpy as np
 from jaxtyping import PRNGKeyArray
 
 from nnghmc.chains import Draws, History, Supervision, run_chains
@@ -25,8 +24,8 @@ def collect(
 
     def keep_path(first: int, draws: Draws) -> None:
         # Trajectories that diverged lead far away, and would set the scale of everything learned.
-        num_steps = np.where(draws.info.is_divergent, 0, draws.info.num_integration_steps)
-        keep(GradientData.from_paths(*draws.info.path, num_steps, first))
+        num_steps = draws.info.num_integration_steps
+        keep(GradientData.from_paths(*draws.info.path, num_steps, first, ~draws.info.is_divergent))
 
     rows = tuning.most_steps
     algorithm = eqx.Partial(true_gradient_hmc, potential_and_gradient, record_steps=rows)

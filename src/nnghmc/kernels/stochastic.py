@@ -1,0 +1,188 @@
+"""Stochastic-gradient samplers: the gradient comes from a random mini-batch, new at each step.
+
+Three of them have no Metropolis test, and are biased by the noise of the gradient and by the step
+size: Langevin dynamics, Hamiltonian dynamics with friction, and leapfrog with nothing to make up
+for the noise. The fourth is that leapfrog with a Metropolis test on the true potential, and exact:
+the batches of a trajectory are drawn independently of where it goes, so the reversed trajectory
+with the batches in reversed order is as likely as the trajectory itself.
+"""
+
+from collections.abc import Callable
+
+import blackjax
+import jax
+import jax.numpy as jnp
+from blackjax.base import SamplingAlgorithm
+from blackjax.mcmc.integrators import IntegratorState
+from blackjax.mcmc.metrics import Metric, MetricTypes, default_metric
+from blackjax.sgmcmc import diffusions
+from jaxtyping import Array, PRNGKeyArray
+
+from nnghmc.kernels.hmc import DIVERGENCE_THRESHOLD, HMCInfo, HMCState, metropolis_transition
+from nnghmc.kernels.leapfrog import Path, gradient_alone, leapfrog
+from nnghmc.kernels.tuning import Jittered, drawn_length
+
+BatchGradient = Callable[[PRNGKeyArray, Array], Array]
+"""(key, position) -> an unbiased estimate of ∇U, from the mini-batch that the key draws."""
+
+
+def sgld(
+    batch_gradient: BatchGradient,
+    step_size: Jittered[float],
+    num_steps: Jittered[int],
+    inverse_mass_matrix: MetricTypes | Metric | None = None,
+) -> SamplingAlgorithm:
+    """Stochastic-gradient Langevin dynamics (Welling and Teh): `num_steps` steps a draw.
+
+    A step is q - h g + √(2h) noise with h the step size, half of Welling and Teh's ε.
+    """
+    kernel = blackjax.sgld.build_kernel()
+
+    def minus_gradient(position: Array, key: PRNGKeyArray) -> Array:
+        return -batch_gradient(key, position)
+
+    def move(key: PRNGKeyArray, position: Array, step_size: Array, num_steps: Array) -> Array:
+        def body(index: Array, position: Array) -> Array:
+            noise_key, batch_key = jax.random.split(jax.random.fold_in(key, index))
+            return kernel(noise_key, position, minus_gradient, batch_key, step_size)
+
+        return jax.lax.fori_loop(0, num_steps, body, position)
+
+    return _untested(move, step_size, num_steps)
+
+
+def sghmc(
+    batch_gradient: BatchGradient,
+    step_size: Jittered[float],
+    num_steps: Jittered[int],
+    inverse_mass_matrix: MetricTypes | Metric | None = None,
+    *,
+    friction: float,
+    noise: float = 0.0,
+) -> SamplingAlgorithm:
+    """Stochastic-gradient HMC with friction (Chen, Fox and Guestrin), by BlackJAX's integrator.
+
+    In their words η is the square of the step size, and α is friction times step size. The
+    momentum is drawn anew for each draw, a mini-batch for each step.
+    """
+    diffusion = diffusions.sghmc(friction, noise)
+
+    def move(key: PRNGKeyArray, position: Array, step_size: Array, num_steps: Array) -> Array:
+        momentum_key, key = jax.random.split(key)
+
+        def body(index: Array, state: tuple[Array, Array]) -> tuple[Array, Array]:
+            noise_key, batch_key = jax.random.split(jax.random.fold_in(key, index))
+            slope = -batch_gradient(batch_key, state[0])
+            return diffusion(noise_key, *state, slope, step_size)
+
+        momentum = jax.random.normal(momentum_key, position.shape, position.dtype)
+        return jax.lax.fori_loop(0, num_steps, body, (position, momentum))[0]
+
+    return _untested(move, step_size, num_steps)
+
+
+def naive_sghmc(
+    batch_gradient: BatchGradient,
+    step_size: Jittered[float],
+    num_steps: Jittered[int],
+    inverse_mass_matrix: MetricTypes | Metric,
+) -> SamplingAlgorithm:
+    """Leapfrog along mini-batch gradients, every proposal taken, nothing done about their noise."""
+    metric = default_metric(inverse_mass_matrix)
+
+    def move(key: PRNGKeyArray, position: Array, step_size: Array, num_steps: Array) -> Array:
+        momentum_key, key = jax.random.split(key)
+        momentum = metric.sample_momentum(momentum_key, position)
+        return _trajectory(batch_gradient, metric, key, position, momentum, step_size, num_steps)[0]
+
+    return _untested(move, step_size, num_steps)
+
+
+def metropolis_sghmc(
+    potential: Callable[[Array], Array],
+    batch_gradient: BatchGradient,
+    step_size: Jittered[float],
+    num_steps: Jittered[int],
+    inverse_mass_matrix: MetricTypes | Metric,
+) -> SamplingAlgorithm:
+    """Leapfrog along mini-batch gradients, with a Metropolis test on the true potential: exact."""
+    metric = default_metric(inverse_mass_matrix)
+
+    def propose(
+        key: PRNGKeyArray,
+        state: HMCState,
+        momentum: Array,
+        step_size: Array | float,
+        num_steps: Array | int,
+    ) -> tuple[HMCState, Array, Path]:
+        position, momentum = _trajectory(
+            batch_gradient, metric, key, state.position, momentum, step_size, num_steps
+        )
+        proposal = HMCState(position, potential(position), state.gradient)
+        return proposal, momentum, Path.empty(0, position)
+
+    def init(position: Array, rng_key: PRNGKeyArray | None = None) -> HMCState:
+        return HMCState(position, potential(position), jnp.zeros_like(position))
+
+    length = (step_size, num_steps)
+    return SamplingAlgorithm(
+        init, metropolis_transition(propose, metric, length, DIVERGENCE_THRESHOLD)
+    )
+
+
+def _trajectory(
+    batch_gradient: BatchGradient,
+    metric: Metric,
+    key: PRNGKeyArray,
+    position: Array,
+    momentum: Array,
+    step_size: Array | float,
+    num_steps: Array | int,
+) -> tuple[Array, Array]:
+    """Leapfrog with a mini-batch for each point: the start has its own, and each step's end."""
+
+    def gradient_at(index: Array | int) -> Callable[[Array], Array]:
+        return lambda position: batch_gradient(jax.random.fold_in(key, index), position)
+
+    def body(index: Array, state: IntegratorState) -> IntegratorState:
+        step = leapfrog(gradient_alone(gradient_at(index + 1)), metric.kinetic_energy)
+        return step(state, step_size)
+
+    unknown = jnp.asarray(jnp.nan, position.dtype)
+    start = IntegratorState(position, momentum, unknown, -gradient_at(0)(position))
+    end = jax.lax.fori_loop(0, num_steps, body, start)
+    return end.position, end.momentum
+
+
+def _untested(
+    move: Callable[[PRNGKeyArray, Array, Array, Array], Array],
+    step_size: Jittered[float],
+    num_steps: Jittered[int],
+) -> SamplingAlgorithm:
+    """A transition that goes wherever `move` leads; it knows no energy, and says NaN."""
+
+    def init(position: Array, rng_key: PRNGKeyArray | None = None) -> HMCState:
+        unknown = jnp.asarray(jnp.nan, position.dtype)
+        return HMCState(position, unknown, jnp.zeros_like(position))
+
+    def step(rng_key: PRNGKeyArray, state: HMCState) -> tuple[HMCState, HMCInfo]:
+        length_key, move_key = jax.random.split(rng_key)
+        size, number = drawn_length(length_key, step_size, num_steps)
+        position = move(move_key, state.position, jnp.asarray(size), jnp.asarray(number))
+        lost = ~jnp.all(jnp.isfinite(position))
+        unknown = jnp.asarray(jnp.nan, position.dtype)
+        info = HMCInfo(
+            acceptance_rate=unknown,
+            is_accepted=jnp.asarray(True),
+            is_divergent=lost,
+            is_nonfinite=lost,
+            energy=unknown,
+            energy_error=unknown,
+            proposed_energy_error=unknown,
+            step_size=jnp.asarray(size, position.dtype),
+            num_integration_steps=jnp.asarray(number, jnp.int32),
+            path=Path.empty(0, position),
+        )
+        return HMCState(position, unknown, state.gradient), info
+
+    return SamplingAlgorithm(init, step)

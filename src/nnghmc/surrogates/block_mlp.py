@@ -1,0 +1,107 @@
+"""Disjoint hidden layers, each for one block of the gradient."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, PRNGKeyArray, PyTree
+
+from nnghmc.errors import SettingsError, positive_integer
+from nnghmc.surrogates.gradient_data import GradientData
+from nnghmc.surrogates.gradient_mlp import train_standardised
+from nnghmc.surrogates.layers import ACTIVATIONS, checked_activation
+from nnghmc.surrogates.learned import Learned, Learning
+from nnghmc.surrogates.scaling import Standardisation
+from nnghmc.surrogates.storable import Storable
+from nnghmc.surrogates.training import Training
+
+
+class BlockLayers(Storable):
+    """One network a block: all see the whole position, each makes its block of the output.
+
+    The last block may be shorter than the others; what it makes beyond the output is cut off.
+    """
+
+    inward: Float[Array, "blocks hidden dim"]
+    inward_bias: Float[Array, "blocks hidden"]
+    outward: Float[Array, "blocks size hidden"]
+    outward_bias: Float[Array, "blocks size"]
+    activation: str = eqx.field(static=True)
+
+    def __call__(self, vector: Float[Array, " dim"]) -> Float[Array, " dim"]:
+        """The output for one vector."""
+        hidden = ACTIVATIONS[self.activation](self.inward @ vector + self.inward_bias)
+        blocks = jnp.einsum("bsh,bh->bs", self.outward, hidden) + self.outward_bias
+        return blocks.ravel()[: len(vector)]
+
+
+class BlockGradient(Learned):
+    """Block networks between standardised positions and standardised gradients."""
+
+    positions: Standardisation
+    network: BlockLayers
+    gradients: Standardisation
+
+    def gradient(self, position: Float[Array, " dim"]) -> Float[Array, " dim"]:
+        """The learned gradient g(q)."""
+        return self.gradients.undo(self.network(self.positions.apply(position)))
+
+
+@dataclass(frozen=True)
+class BlockMLP:
+    """The paper's remedy for many dimensions: a small network for each block of the gradient.
+
+    Args:
+        blocks: the number of blocks of consecutive coordinates; the paper has 8 of 25.
+        hidden: the hidden units of each.
+        activation: one of "silu", "relu", "softplus", "tanh".
+    """
+
+    blocks: int = 8
+    hidden: int = 50
+    activation: str = "silu"
+    training: ClassVar[Training] = Training()
+
+    def __post_init__(self) -> None:
+        positive_integer("blocks", self.blocks)
+        positive_integer("hidden", self.hidden)
+        checked_activation(self.activation)
+
+    def learn(
+        self,
+        data: GradientData,
+        held_out: GradientData | None,
+        key: PRNGKeyArray,
+        training: Training,
+    ) -> Learning:
+        """Train all blocks on the gradients, at once."""
+        if self.blocks > data.dim:
+            raise SettingsError(
+                f"there must be at most as many blocks as dimensions, got {self.blocks} blocks "
+                f"for {data.dim} dimensions; use fewer."
+            )
+        positions, trained, gradients = train_standardised(self, data, held_out, key, training)
+        learned = BlockGradient(positions, trained.network, gradients)
+        return Learning(learned, trained.losses, trained.held_out_losses)
+
+    def build(self, dim: int, key: PRNGKeyArray) -> BlockLayers:
+        """Untrained networks with random weights, in single precision."""
+        size = -(-dim // self.blocks)
+
+        def block(key: PRNGKeyArray) -> tuple[eqx.nn.Linear, eqx.nn.Linear]:
+            inward, outward = jax.random.split(key)
+            return (
+                eqx.nn.Linear(dim, self.hidden, dtype=jnp.float32, key=inward),
+                eqx.nn.Linear(self.hidden, size, dtype=jnp.float32, key=outward),
+            )
+
+        inward, outward = eqx.filter_vmap(block)(jax.random.split(key, self.blocks))
+        return BlockLayers(
+            inward.weight, inward.bias, outward.weight, outward.bias, self.activation
+        )
+
+    def loss(self, network: BlockLayers, row: PyTree) -> Array:
+        """The mean squared error of a standardised gradient."""
+        return jnp.mean((network(row["inputs"]) - row["outputs"]) ** 2)

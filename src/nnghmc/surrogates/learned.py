@@ -1,0 +1,83 @@
+"""What a gradient model learns, and what a gradient model is."""
+
+from typing import ClassVar, NamedTuple, Protocol, runtime_checkable
+
+import numpy as np
+from jaxtyping import Array, Float, PRNGKeyArray
+
+from nnghmc.surrogates.gradient_data import GradientData
+from nnghmc.surrogates.storable import Storable
+from nnghmc.surrogates.training import Training
+from nnghmc.surrogates.whitening import Whitening
+
+
+class Learned(Storable):
+    """A learned gradient: a pytree, so that compiled code takes its arrays as input.
+
+    A `conservative` one is the exact gradient of a scalar function, which is its `potential`.
+    """
+
+    @property
+    def conservative(self) -> bool:
+        """Whether there is a potential of which this is the gradient."""
+        return False
+
+    def gradient(self, position: Float[Array, " dim"]) -> Float[Array, " dim"]:
+        """The learned gradient g(q)."""
+        raise NotImplementedError
+
+    def potential(self, position: Float[Array, " dim"]) -> Float[Array, ""]:
+        """The learned potential, up to a constant."""
+        raise NotImplementedError
+
+    def under(self, whitening: Whitening) -> "Learned":
+        """The same model, learned in whitened coordinates, as a gradient in the natural ones.
+
+        Networks absorb the linear map into their weights instead, which costs nothing.
+        """
+        return Whitened(self, whitening)
+
+
+class Whitened(Learned):
+    """A model of whitened coordinates z = T (q - m), seen from the natural ones."""
+
+    inner: Learned
+    whitening: Whitening
+
+    @property
+    def conservative(self) -> bool:
+        """As the model inside."""
+        return self.inner.conservative
+
+    def gradient(self, position: Float[Array, " dim"]) -> Float[Array, " dim"]:
+        """The learned gradient, by the chain rule."""
+        return self.whitening.pull(self.inner.gradient(self.whitening.apply(position)))
+
+    def potential(self, position: Float[Array, " dim"]) -> Float[Array, ""]:
+        """The learned potential."""
+        return self.inner.potential(self.whitening.apply(position))
+
+
+class Learning(NamedTuple):
+    """What came of learning: losses have a value an epoch, where there are epochs."""
+
+    learned: Learned
+    losses: np.ndarray = np.empty(0)
+    held_out_losses: np.ndarray = np.empty(0)
+    remarks: tuple[str, ...] = ()
+
+
+@runtime_checkable
+class GradientModel(Protocol):
+    """A small frozen object that says what is to be learned, and how it is trained by default."""
+
+    training: ClassVar[Training]
+
+    def learn(
+        self,
+        data: GradientData,
+        held_out: GradientData | None,
+        key: PRNGKeyArray,
+        training: Training,
+    ) -> Learning:
+        """Learn from finite gradient data; held-out data may say when to stop."""

@@ -1,0 +1,146 @@
+"""A scalar network for the potential, whose gradient is used: conservative by construction."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, PRNGKeyArray, PyTree
+
+from nnghmc.errors import one_of
+from nnghmc.surrogates.gradient_data import GradientData
+from nnghmc.surrogates.layers import Hidden, Layers, checked_activation, checked_hidden
+from nnghmc.surrogates.learned import Learned, Learning
+from nnghmc.surrogates.scaling import Standardisation
+from nnghmc.surrogates.training import Training, train
+from nnghmc.surrogates.whitening import Whitening
+
+LESSONS = ("gradients", "potentials", "both")
+
+
+class NetworkPotential(Learned):
+    """Layers from q - m to a scalar, every scaling absorbed into their weights.
+
+    With one hidden layer the gradient is W₁ᵀ (w₂ φ'(W₁ q + b₁)): as cheap as a forward pass of a
+    network of that size from vectors to vectors.
+    """
+
+    centre: Float[Array, " dim"]
+    layers: Layers
+
+    @classmethod
+    def of_standardised(
+        cls, positions: Standardisation, layers: Layers, scale: float
+    ) -> "NetworkPotential":
+        """Layers trained from standardised positions to potentials in units of `scale`."""
+        layers = layers.with_first(layers.weights[0] / positions.scale, layers.biases[0])
+        last, bias = layers.weights[-1], layers.biases[-1]
+        return cls(positions.mean, layers.with_last(scale * last, scale * bias))
+
+    @property
+    def conservative(self) -> bool:
+        """Always: it is the gradient of a scalar function."""
+        return True
+
+    def potential(self, position: Float[Array, " dim"]) -> Float[Array, ""]:
+        """The learned potential, up to a constant."""
+        return self.layers(position - self.centre)[0]
+
+    def gradient(self, position: Float[Array, " dim"]) -> Float[Array, " dim"]:
+        """The learned gradient g(q)."""
+        return jax.grad(self.potential)(position)
+
+    def under(self, whitening: Whitening) -> "NetworkPotential":
+        """The linear map absorbed into the first layer."""
+        first, bias = self.layers.weights[0], self.layers.biases[0]
+        layers = self.layers.with_first(whitening.pull(first), bias - first @ self.centre)
+        return NetworkPotential(jnp.asarray(whitening.centre), layers)
+
+
+@dataclass(frozen=True)
+class PotentialNet:
+    """A scalar network U(q) = w₂·φ(W₁ q + b₁) + b₂, or deeper, whose gradient is used.
+
+    Args:
+        hidden: the number of hidden units, or that of each of several hidden layers.
+        activation: φ, one of "softplus", "silu", "tanh", "relu".
+        learns: from "gradients", from "potentials" as the paper's surrogate does, or from "both".
+    """
+
+    hidden: Hidden = 100
+    activation: str = "softplus"
+    learns: str = "gradients"
+    training: ClassVar[Training] = Training()
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "hidden", checked_hidden(self.hidden))
+        checked_activation(self.activation)
+        one_of("learns", self.learns, LESSONS)
+
+    def learn(
+        self,
+        data: GradientData,
+        held_out: GradientData | None,
+        key: PRNGKeyArray,
+        training: Training,
+    ) -> Learning:
+        """Train on gradients, potentials, or both."""
+        if self.learns != "gradients":
+            data = data.with_potentials("PotentialNet")
+            held_out = None if held_out is None else held_out.with_potentials("PotentialNet")
+        units = _Units.of(data, self.learns)
+        unseen = None if held_out is None else units.rows(held_out)
+        trained = train(self, units.rows(data), unseen, key, training)
+        learned = NetworkPotential.of_standardised(units.positions, trained.network, units.scale)
+        return Learning(learned, trained.losses, trained.held_out_losses)
+
+    def build(self, dim: int, key: PRNGKeyArray) -> Layers:
+        """An untrained network: random weights, and a last layer of zeros.
+
+        What it adds to a quadratic part then starts from nothing.
+        """
+        layers = Layers.random((dim, *self.hidden, 1), self.activation, key)  # type: ignore[misc]
+        return layers.with_last(0 * layers.weights[-1], 0 * layers.biases[-1])
+
+    def loss(self, network: Layers, row: PyTree) -> Array:
+        """The squared error of the gradient, of the potential, or of both, in their own units."""
+
+        def potential(position: Array) -> Array:
+            return network(position)[0]
+
+        if self.learns == "gradients":
+            return jnp.mean((jax.grad(potential)(row["inputs"]) - row["gradients"]) ** 2)
+        if self.learns == "potentials":
+            return (potential(row["inputs"]) - row["potentials"]) ** 2
+        value, slope = jax.value_and_grad(potential)(row["inputs"])
+        error = (value - row["potentials"]) ** 2 / row["spread"] ** 2
+        return jnp.mean((slope - row["gradients"]) ** 2) + error
+
+
+@dataclass(frozen=True)
+class _Units:
+    """Positions standardised, and one unit for potentials, so that gradients stay gradients."""
+
+    positions: Standardisation
+    level: float
+    scale: float
+    spread: float
+
+    @classmethod
+    def of(cls, data: GradientData, learns: str) -> "_Units":
+        positions = Standardisation.of(data.positions)
+        spread = float(data.potentials.std()) if learns != "gradients" else 1.0
+        sizes = data.gradients * np.asarray(positions.scale)
+        scale = spread if learns == "potentials" else float(np.sqrt(np.mean(sizes**2)))
+        level = float(data.potentials.mean()) if learns != "gradients" else 0.0
+        scale = scale if scale > 0 else 1.0
+        return cls(positions, level, scale, spread / scale if spread > 0 else 1.0)
+
+    def rows(self, data: GradientData) -> dict[str, np.ndarray]:
+        return {
+            "inputs": self.positions.apply(data.positions),
+            "gradients": data.gradients * np.asarray(self.positions.scale) / self.scale,
+            "potentials": (data.potentials - self.level) / self.scale,
+            "spread": np.full(len(data), self.spread),
+        }

@@ -1,0 +1,104 @@
+"""A random hidden layer and a ridge regression of the potential: an extreme learning machine.
+
+The surrogate of Zhang, Shahbaba and Zhao, as the paper describes it.
+"""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import PRNGKeyArray
+
+from nnghmc.errors import positive_integer, positive_number
+from nnghmc.memory import require_memory
+from nnghmc.surrogates.gradient_data import GradientData
+from nnghmc.surrogates.layers import Layers, checked_activation
+from nnghmc.surrogates.learned import Learning
+from nnghmc.surrogates.potential_net import NetworkPotential
+from nnghmc.surrogates.scaling import Standardisation
+from nnghmc.surrogates.training import Training, in_precision_of_positions
+
+RIDGES = np.logspace(-12, 2, 57)
+
+
+@dataclass(frozen=True)
+class RandomBases:
+    """U(q) = v·φ(W q + b) with random W and b; only v is learned, from potentials alone.
+
+    Args:
+        hidden: the number of random bases.
+        activation: φ, one of "softplus", "silu", "tanh", "relu".
+        ridge: of the regression, relative to the largest variance of a combination of bases; None
+            takes the one with the least generalised cross-validation error.
+    """
+
+    hidden: int = 1000
+    activation: str = "softplus"
+    ridge: float | None = None
+    training: ClassVar[Training] = Training()
+
+    def __post_init__(self) -> None:
+        positive_integer("hidden", self.hidden)
+        checked_activation(self.activation)
+        if self.ridge is not None:
+            positive_number("ridge", self.ridge)
+
+    def learn(
+        self,
+        data: GradientData,
+        held_out: GradientData | None,
+        key: PRNGKeyArray,
+        training: Training,
+    ) -> Learning:
+        """Solve for the output weights; there are no epochs."""
+        data = data.with_potentials("RandomBases")
+        require_memory(
+            4 * 8 * len(data) * self.hidden,
+            f"a regression of {len(data):,} potentials on {self.hidden:,} random bases",
+            "Use fewer hidden units.",
+        )
+        positions = Standardisation.of(data.positions)
+        layers = in_precision_of_positions(self._random_layers(data.dim, key))
+        bases = np.asarray(_hidden(layers, jnp.asarray(positions.apply(data.positions))))
+        centre, level = bases.mean(axis=0), data.potentials.mean()
+        weights = _ridge_regression(bases - centre, data.potentials - level, self.ridge)
+        last = jnp.asarray(weights[np.newaxis])
+        bias = jnp.asarray([level - centre @ weights])
+        learned = NetworkPotential.of_standardised(positions, layers.with_last(last, bias), 1.0)
+        return Learning(learned)
+
+    def _random_layers(self, dim: int, key: PRNGKeyArray) -> Layers:
+        """Directions whose inner product with a standardised position is about standard normal."""
+        direction_key, bias_key = jax.random.split(key)
+        directions = jax.random.normal(direction_key, (self.hidden, dim)) / np.sqrt(dim)
+        biases = jax.random.normal(bias_key, (self.hidden,))
+        empty = jnp.zeros((1, self.hidden)), jnp.zeros(1)
+        return Layers((directions, empty[0]), (biases, empty[1]), self.activation)
+
+
+@jax.jit
+def _hidden(layers: Layers, positions: jax.Array) -> jax.Array:
+    """What the hidden layer makes of rows of positions."""
+    width = layers.weights[0].shape[0]
+    read = layers.with_last(jnp.eye(width), jnp.zeros(width))
+    return jax.vmap(read)(positions)
+
+
+def _ridge_regression(x: np.ndarray, y: np.ndarray, ridge: float | None) -> np.ndarray:
+    """Weights w that minimise |y - x w|² + ridge s |w|², s the largest squared singular value."""
+    left, values, right = np.linalg.svd(x, full_matrices=False)
+    squares, projected = values**2, left.T @ y
+    outside = np.sum(y**2) - np.sum(projected**2)
+
+    def shrinkage(ridge: float) -> np.ndarray:
+        return squares / (squares + ridge * squares[0])
+
+    def validation_error(ridge: float) -> float:
+        left_over = 1 - shrinkage(ridge)
+        freedom = len(y) - np.sum(1 - left_over)
+        return float((outside + np.sum((left_over * projected) ** 2)) / max(freedom, 1e-9) ** 2)
+
+    best = ridge if ridge is not None else min(RIDGES, key=validation_error)
+    return right.T @ (shrinkage(best) * projected / np.where(values > 0, values, 1.0))
