@@ -19,9 +19,9 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 
-from logistic import logistic_posterior
 from machine import provenance
 from nnghmc import GradientMLP, TrainingSchedule, sample
+from nnghmc.paper.targets import logistic
 
 RESULTS = Path(__file__).parent / "results" / "sampling_floor.md"
 STEP_SIZE, NUM_STEPS, HIDDEN = 0.01, 20, 100
@@ -95,7 +95,7 @@ def memory_of(draws):
 
 def report_memory(draws):
     """Memory in MB after one run with a single draw, and the peak over one with so many."""
-    posterior = logistic_posterior()
+    posterior = logistic()
     learned_run(posterior, 8, 1)
     Path("/proc/self/clear_refs").write_text("5")  # the peak starts over
     before = _status("VmRSS")
@@ -158,7 +158,7 @@ def main():
     rounds, draws, memory_draws = (
         (2, 50, (50, 500)) if arguments.quick else (7, 200, (200, 1000, 5000))
     )
-    posterior = logistic_posterior()
+    posterior = logistic()
     rows = [measure(posterior, chains, draws, rounds) for chains in (1, 8)]
     del posterior
     text = table(rows, {draws: memory_of(draws) for draws in memory_draws})

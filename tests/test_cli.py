@@ -33,6 +33,13 @@ def vector():
 def markup():
     raise ValueError("[/bold] is no markup")
 """
+MODEL_WITH_DATA = """
+import jax.numpy as jnp
+import numpy as np
+from nnghmc import Posterior
+
+regression = Posterior(lambda m, y: -0.5 * jnp.sum((y - m) ** 2), None, np.arange(50.0), 20.0)
+"""
 
 
 @pytest.fixture
@@ -236,3 +243,74 @@ def test_ctrl_c_saves_what_was_made(tmp_path):
     data = load_arviz().from_netcdf(str(tmp_path / "out" / "hmc.nc"))
     assert 0 < data.posterior.sizes["draw"] < 100_000
     assert data.posterior.attrs["complete"] == 0
+
+
+def test_experiments_are_listed_and_a_wrong_name_is_told(command):
+    code, out, _ = command("reproduce")
+    assert code == 0
+    assert all(name in out for name in ("surrogates", "blocks", "priors", "bias", "table 4"))
+    code, _, err = command("reproduce", "everything")
+    assert code == 2
+    assert "surrogates, blocks, priors, bias" in err
+
+
+def test_an_experiment_prints_its_text_and_writes_its_figures(command, tmp_path, monkeypatch):
+    from matplotlib.figure import Figure
+
+    from nnghmc.paper import experiments
+    from nnghmc.paper.experiment import Result
+
+    def run(seed, progress):
+        return Result(f"seed {seed}", {"empty.png": Figure()})
+
+    def interrupted(seed, progress):
+        raise KeyboardInterrupt
+
+    known = {"one": ("shows one", "1", run), "two": ("shows two", "1", interrupted)}
+    known = {name: experiments.Experiment(*parts) for name, parts in known.items()}
+    monkeypatch.setattr(experiments, "EXPERIMENTS", known)
+    code, out, _ = command("reproduce", "one", "--seed", 7, "--out", tmp_path)
+    assert code == 0
+    assert "seed 7" in out
+    assert (tmp_path / "empty.png").exists()
+    code, out, _ = command("reproduce", "two")
+    assert code == 130
+    assert "interrupted" in out
+
+
+@pytest.mark.parametrize(
+    ("options", "title"),
+    [
+        (["--network", "mlp", "--hidden", "8,8", "--epochs", "3"], "NNgHMC, mlp"),
+        (["--network", "gp"], "NNgHMC, gp"),
+        (["--network", "bases", "--hidden", "50"], "NNgHMC, bases"),
+        (["--network", "potential", "--hidden", "20", "--epochs", "3"], "NNgHMC, potential"),
+    ],
+)
+def test_every_surrogate_is_reached_from_the_command_line(command, model, options, title):
+    code, out, _ = command("sample", f"{model}:normal", *QUICK, *SCHEDULE, *options)
+    assert code == 0
+    assert f"{title}: 2 chains" in out
+
+
+def test_stochastic_gradients_are_reached_from_the_command_line(command, model):
+    model.write_text(MODEL_WITH_DATA)
+    arguments = ["--method", "sghmc", "--method", "metropolis-sghmc", "--batch-size", "20"]
+    code, out, _ = command("sample", f"{model}:regression", *QUICK, *arguments, "--friction", "2")
+    assert code == 0
+    assert "SGHMC with friction: 2 chains × 30 draws of 1 dimension, NOT exact" in out
+    assert "SGHMC with Metropolis test: 2 chains × 30 draws of 1 dimension, exact" in out
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (["--network", "gp", "--hidden", "5"], "--hidden is not a setting"),
+        (["--network", "mlp", "--hidden", "many"], "50,50; got 'many'"),
+        (["--method", "sgld"], "this posterior has none"),
+    ],
+)
+def test_bad_options_of_models_and_methods_are_told(command, model, options, words):
+    code, _, err = command("sample", f"{model}:normal", *QUICK, *options)
+    assert code == 2
+    assert words in err

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from enum import StrEnum
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar
 
 import numpy as np
 import pandas as pd
@@ -42,6 +42,7 @@ EssFormula = StrEnum("EssFormula", list(ESS_FORMULAS))  # type: ignore[misc]
 Network = StrEnum("Network", list(MODELS))  # type: ignore[misc]
 NNGHMC, BULK, DEFAULT = Method("nnghmc"), EssFormula("bulk"), Network("default")
 
+Done = TypeVar("Done")
 File = tuple[str, Callable[[Path], None]]
 """A name in the folder of results, and what writes it."""
 
@@ -146,10 +147,7 @@ def demo(
     from nnghmc.paper.banana import run_banana, write_figures
 
     folder = _checked_folder(out)
-    experiment = run_banana(draws, seed, progress)
-    if experiment is None:
-        _say("interrupted")
-        raise typer.Exit(EXIT_INTERRUPTED)
+    experiment = _unless_interrupted(partial(run_banana, draws, seed, progress))
     _say("The banana of the paper, by the true gradient and by a learned one")
     output.print(experiment.table)
     _say(f"{experiment.moments()}\n\n{experiment.learned}\n")
@@ -161,6 +159,40 @@ def demo(
     if folder is not None:
         for path in write_figures(experiment, folder):
             _say(f"wrote {path}")
+
+
+@app.command()
+def reproduce(
+    name: Annotated[
+        str | None, typer.Argument(metavar="NAME", help="An experiment; none lists them all.")
+    ] = None,
+    out: Annotated[Path | None, typer.Option("--out", help="Write the figures here.")] = None,
+    seed: Seed = 0,
+    progress: ShowProgress = True,
+) -> None:
+    """Run one experiment of the paper, and print ours beside the paper's figures."""
+    from nnghmc.paper.experiments import EXPERIMENTS
+
+    if name is None:
+        for known, experiment in EXPERIMENTS.items():
+            _say(f"{known:<12}{experiment.shows} (about {experiment.minutes} min on two cores)")
+        return
+    if name not in EXPERIMENTS:
+        raise SettingsError(f"NAME must be one of {', '.join(EXPERIMENTS)}; got {name!r}.")
+    folder = _checked_folder(out)
+    result = _unless_interrupted(partial(EXPERIMENTS[name].run, seed, progress))
+    _say(result.text)
+    if folder is not None:
+        _write(folder, result.files)
+
+
+def _unless_interrupted(work: Callable[[], Done]) -> Done:
+    """What the work gives; Ctrl-C is a word and an exit code."""
+    try:
+        return work()
+    except KeyboardInterrupt:
+        _say("interrupted")
+        raise typer.Exit(EXIT_INTERRUPTED) from None
 
 
 def _say(text: str) -> None:

@@ -59,6 +59,11 @@ def rhat(draws: np.ndarray) -> np.ndarray:
     return _each_coordinate("rhat", draws)
 
 
+def standard_errors(draws: np.ndarray, of: str = "mean") -> np.ndarray:
+    """ArviZ's Monte Carlo standard errors of the "mean" or the "std" of each coordinate."""
+    return _each_coordinate("mcse", draws, method={"mean": "mean", "std": "sd"}[of])
+
+
 def _each_coordinate(statistic: str, draws: np.ndarray, **options: str) -> np.ndarray:
     with quiet_arviz() as arviz:
         dataset = arviz.convert_to_dataset({"x": draws})

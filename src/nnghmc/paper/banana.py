@@ -10,9 +10,9 @@ from matplotlib.figure import Figure
 
 from nnghmc import plots
 from nnghmc.comparison import Comparison, compare
+from nnghmc.paper.experiment import whole_run
 from nnghmc.paper.targets import Banana, banana
 from nnghmc.run import Run
-from nnghmc.sampler import sample
 from nnghmc.schedule import TrainingSchedule
 from nnghmc.surrogates import GradientMLP
 
@@ -50,11 +50,8 @@ class BananaExperiment:
         return "\n".join(lines)
 
 
-def run_banana(draws: int = 5000, seed: int = 0, progress: bool = True) -> BananaExperiment | None:
-    """Sample the banana both ways: gradients of 1,000 draws of HMC, then the learned gradient.
-
-    None if Ctrl-C ended one of the runs.
-    """
+def run_banana(draws: int = 5000, seed: int = 0, progress: bool = True) -> BananaExperiment:
+    """Sample the banana both ways: gradients of 1,000 draws of HMC, then the learned gradient."""
     posterior = banana()
     common: dict[str, Any] = {
         "step_size": STEP_SIZE,
@@ -62,10 +59,8 @@ def run_banana(draws: int = 5000, seed: int = 0, progress: bool = True) -> Banan
         "seed": seed,
         "progress": progress,
     }
-    standard = sample(posterior, draws, CHAINS, method="hmc", **common)
-    if not standard.complete:
-        return None
-    learned = sample(
+    standard = whole_run(posterior, draws, CHAINS, method="hmc", **common)
+    learned = whole_run(
         posterior,
         draws,
         CHAINS,
@@ -75,8 +70,6 @@ def run_banana(draws: int = 5000, seed: int = 0, progress: bool = True) -> Banan
         schedule=TrainingSchedule.once(COLLECTED_DRAWS // CHAINS),
         **common,
     )
-    if not learned.complete:
-        return None
     return BananaExperiment(standard, learned, compare(standard, learned))
 
 

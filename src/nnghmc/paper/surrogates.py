@@ -1,0 +1,133 @@
+"""Table 4 of the paper: surrogates of a standard normal, by dimension and training points.
+
+The paper does not say where its training points are, nor its step size and number of steps. Its
+figures for the network are met, in every cell, by independent draws of the target as training
+points with ε = 0.1 and L = 10; points along trajectories, which resemble each other, do worse.
+"""
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from nnghmc.paper.experiment import Result, whole_run
+from nnghmc.paper.targets import standard_normal
+from nnghmc.posterior import Posterior
+from nnghmc.schedule import TrainingSchedule
+from nnghmc.surrogates import (
+    GaussianProcess,
+    GradientData,
+    GradientMLP,
+    GradientModel,
+    QuadraticPlus,
+    Surrogate,
+    Training,
+    fit,
+)
+
+DIMENSIONS = (10, 20, 40)
+POINTS = (500, 1000, 2000)
+STEP_SIZE, NUM_STEPS = 0.1, 10
+CHAINS, DRAWS = 40, 50
+PAPER = {10: (0.95, 0.96, 0.97), 20: (0.82, 0.87, 0.91), 40: (0.61, 0.75, 0.87)}
+"""The paper's acceptance of its network, by dimension, for 500, 1,000 and 2,000 points."""
+
+AS_THE_PAPER = Training(epochs=10, held_out=0.0)
+MODELS: dict[str, tuple[GradientModel, Training | None]] = {
+    "network": (GradientMLP(100), AS_THE_PAPER),
+    "Gaussian process": (GaussianProcess(points=None), AS_THE_PAPER),
+    "default": (QuadraticPlus(), None),
+}
+
+
+class Cell(NamedTuple):
+    """One acceptance of the table."""
+
+    dim: int
+    points: int
+    model: str
+    acceptance: float
+
+
+def run(seed: int = 0, progress: bool = True) -> Result:
+    """The table, ours beside the paper's."""
+    return Result(table(cells(seed, progress)))
+
+
+def cells(
+    seed: int,
+    progress: bool,
+    dimensions: tuple[int, ...] = DIMENSIONS,
+    points: tuple[int, ...] = POINTS,
+) -> list[Cell]:
+    """Every acceptance: that of the true gradient for each dimension, then the models'."""
+    found = []
+    for dim in dimensions:
+        posterior = standard_normal(dim)
+        found.append(Cell(dim, 0, "true gradient", _acceptance(posterior, None, seed, progress)))
+        for number in points:
+            data = independent_points(posterior, number, seed)
+            for name, (model, training) in MODELS.items():
+                surrogate = fit(model, data, jax.random.key(seed), training)
+                acceptance = _acceptance(posterior, surrogate, seed, progress)
+                found.append(Cell(dim, number, name, acceptance))
+    return found
+
+
+def independent_points(posterior: Posterior, number: int, seed: int) -> GradientData:
+    """Gradients and potentials at independent draws of the standard normal."""
+    positions = np.random.default_rng((seed, number)).normal(size=(number, posterior.dim))
+    evaluate = jax.jit(jax.vmap(posterior.potential_and_gradient))
+    potentials, gradients = evaluate(jnp.asarray(positions))
+    return GradientData.of_points(positions, np.array(gradients), np.array(potentials))
+
+
+def _acceptance(
+    posterior: Posterior, surrogate: Surrogate | None, seed: int, progress: bool
+) -> float:
+    """The acceptance of chains that start in the target."""
+    starts = np.random.default_rng((seed, 1)).normal(size=(CHAINS, posterior.dim))
+    run = whole_run(
+        posterior,
+        DRAWS,
+        CHAINS,
+        seed,
+        "hmc" if surrogate is None else "nnghmc",
+        step_size=STEP_SIZE,
+        num_steps=NUM_STEPS,
+        warmup=0,
+        surrogate=surrogate,
+        schedule=TrainingSchedule.once(1, tolerance=1.0, least_acceptance=0.0, probe_draws=1),
+        initial_positions=starts,
+        progress=progress,
+    )
+    return run.acceptance
+
+
+def table(found: list[Cell]) -> str:
+    """A line a dimension and model, a column a number of points."""
+    numbers = sorted({cell.points for cell in found} - {0})
+    values = {(cell.dim, cell.points, cell.model): cell.acceptance for cell in found}
+    lines = [
+        f"Acceptance on a standard normal, ε = {STEP_SIZE}, L = {NUM_STEPS}; training points are "
+        "independent draws",
+        "",
+        f"{'dim':>4}  {'gradient':<24}" + "".join(f"{number:>9,}" for number in numbers),
+    ]
+    for dim in sorted({cell.dim for cell in found}):
+        lines.append(f"{dim:>4}  {'true':<24}" + f"{values[dim, 0, 'true gradient']:>9.2f}")
+        if dim in PAPER:
+            shown = dict(zip(POINTS, PAPER[dim], strict=True))
+            paper = "".join(f"{shown[number]:>9.2f}" for number in numbers if number in shown)
+            lines.append(f"{'':>4}  {'network, the paper':<24}{paper}")
+        for model in MODELS:
+            ours = "".join(f"{values[dim, number, model]:>9.2f}" for number in numbers)
+            lines.append(f"{'':>4}  {model:<24}{ours}")
+    lines += ["", REMARK]
+    return "\n".join(lines)
+
+
+REMARK = """\
+The network has 100 units and 10 epochs, as in the paper. The Gaussian process has a squared
+exponential kernel on the potentials, its length scale and noise by maximum marginal likelihood."""

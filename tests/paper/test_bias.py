@@ -1,0 +1,47 @@
+"""SGHMC without a Metropolis test has the wrong scales, in units of Monte Carlo error."""
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from nnghmc.paper import bias
+from nnghmc.plots import save
+
+FALSE_ALARMS = 1e-3
+
+
+@pytest.fixture(scope="module")
+def truth():
+    return bias.exact_marginals(bias.small_regression())
+
+
+@pytest.fixture(scope="module")
+def runs():
+    return bias.all_runs(bias.small_regression(), 1000, seed=1, progress=False)
+
+
+def test_the_grid_is_fine_and_wide_enough(truth):
+    finer = bias.exact_marginals(bias.small_regression(), points=401, width=1.0)
+    np.testing.assert_allclose(finer.spreads, truth.spreads, rtol=1e-6)
+
+
+def test_exact_methods_agree_with_the_grid(runs, truth):
+    exact = [run for run in runs.values() if run.exact]
+    assert len(exact) == 3
+    z = np.array([bias.z_of_spreads(run, truth) for run in exact])
+    assert np.abs(z).max() < stats.norm.isf(FALSE_ALARMS / 2 / z.size)
+
+
+def test_sghmc_does_not_and_the_less_the_larger_its_step(runs, truth):
+    spreads = [
+        runs[f"SGHMC, step {step:g}"].draws.std(axis=(0, 1)) / truth.spreads
+        for step in bias.STEP_SIZES
+    ]
+    assert (np.diff(spreads, axis=0) > 0).all()
+    z = bias.z_of_spreads(runs[f"SGHMC, step {bias.STEP_SIZES[-1]:g}"], truth)
+    assert (z > 10).all()
+
+
+def test_the_figure_can_be_drawn(runs, truth, tmp_path):
+    save(bias.figure(runs, truth), tmp_path / "bias.png")
+    assert (tmp_path / "bias.png").stat().st_size > 10_000

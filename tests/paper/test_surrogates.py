@@ -1,0 +1,27 @@
+"""Table 4 of the paper, the corners of it; `nnghmc reproduce surrogates` makes the whole."""
+
+import pytest
+
+from nnghmc.paper.surrogates import PAPER, cells, table
+
+
+@pytest.fixture(scope="module")
+def found():
+    return cells(0, progress=False, dimensions=(10, 40), points=(500,))
+
+
+def test_corners_of_the_table(found):
+    values = {(cell.dim, cell.model): cell.acceptance for cell in found}
+    for dim in (10, 40):
+        assert values[dim, "network"] > PAPER[dim][0] - 0.05
+        assert values[dim, "default"] >= 0.97
+        assert values[dim, "true gradient"] >= values[dim, "default"] - 0.01
+    assert values[10, "Gaussian process"] > 0.95
+    assert values[40, "Gaussian process"] < 0.2  # the collapse
+
+
+def test_the_table_shows_ours_beside_the_paper(found):
+    text = table(found)
+    assert "network, the paper" in text
+    assert "0.61" in text
+    assert max(map(len, text.splitlines())) <= 100
