@@ -29,8 +29,10 @@ format: $(TOOLS)  ## Put the formatting right
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-bench: $(SETUP)  ## Measure the sampling phase against its floor; writes benchmarks/results
+bench: $(SETUP)  ## Measure sampling, learned steps and models; writes benchmarks/results
 	$(BIN)/python benchmarks/sampling_floor.py
+	$(BIN)/python benchmarks/learned_step.py
+	$(BIN)/python benchmarks/default_model.py
 
 lock:  ## Renew the pins: names, versions and hashes
 	$(PYTHON) -m venv build/lock

@@ -20,9 +20,9 @@ import numpy as np
 from blackjax.mcmc.integrators import IntegratorState
 from blackjax.mcmc.metrics import default_metric
 
-from machine import provenance
 from nnghmc import GradientData, QuadraticPlus, fit
 from nnghmc.kernels.leapfrog import gradient_alone, leapfrog
+from nnghmc.provenance import provenance
 from nnghmc.surrogates.quadratic_plus import Sum
 
 RESULTS = Path(__file__).parent / "results" / "learned_step.md"

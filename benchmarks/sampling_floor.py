@@ -19,9 +19,9 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 
-from machine import provenance
 from nnghmc import GradientMLP, TrainingSchedule, sample
 from nnghmc.paper.targets import logistic
+from nnghmc.provenance import provenance
 
 RESULTS = Path(__file__).parent / "results" / "sampling_floor.md"
 STEP_SIZE, NUM_STEPS, HIDDEN = 0.01, 20, 100

@@ -8,6 +8,7 @@ import nnghmc
 SOURCE = Path(nnghmc.__file__).parent
 LAYERS = [
     "errors",
+    "provenance",
     "memory",
     "precision",
     "parameters",

@@ -17,6 +17,7 @@ from nnghmc.comparison import ESS_FORMULAS, Comparison, compare
 from nnghmc.errors import NnghmcError, SettingsError
 from nnghmc.loading import load_target
 from nnghmc.methods import METHODS, MiniBatches
+from nnghmc.provenance import provenance
 from nnghmc.run import Run
 from nnghmc.sampler import sample
 from nnghmc.schedule import TrainingSchedule
@@ -181,7 +182,7 @@ def reproduce(
         raise SettingsError(f"NAME must be one of {', '.join(EXPERIMENTS)}; got {name!r}.")
     folder = _checked_folder(out)
     result = _unless_interrupted(partial(EXPERIMENTS[name].run, seed, progress))
-    _say(result.text)
+    _say(f"{result.text}\n\n{provenance()}")
     if folder is not None:
         _write(folder, result.files)
 

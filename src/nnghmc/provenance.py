@@ -1,4 +1,4 @@
-"""What a results file says about where and when it was made."""
+"""Where and when a result was made: for tables and figures that outlive their run."""
 
 import datetime
 import os

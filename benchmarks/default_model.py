@@ -1,0 +1,182 @@
+"""Why the default is the default: gradient models side by side over targets of different shape.
+
+Each target is run by standard HMC for a while; every model learns from the same gradients, its
+acceptance is predicted from held-out trajectories, and then seen. The acceptance of the true
+gradient is what can be reached.
+
+    python benchmarks/default_model.py [--quick]
+"""
+
+import argparse
+import time
+from pathlib import Path
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from nnghmc import (
+    BlockMLP,
+    GradientMLP,
+    PotentialNet,
+    Quadratic,
+    QuadraticPlus,
+    TrainingSchedule,
+    assess,
+    fit,
+    from_log_density,
+    sample,
+)
+from nnghmc.paper.targets import banana, gaussian, logistic
+from nnghmc.provenance import provenance
+
+RESULTS = Path(__file__).parent / "results" / "default_model.md"
+MODELS = {
+    "default": QuadraticPlus(),
+    "quadratic": Quadratic(),
+    "quadratic + free field": QuadraticPlus(GradientMLP(256)),
+    "quadratic + 64 × 64": QuadraticPlus(PotentialNet((64, 64), "silu")),
+    "paper's network": GradientMLP(100),
+    "8 blocks": BlockMLP(8, 50),
+}
+EASY = TrainingSchedule.once(1, tolerance=1.0, least_acceptance=0.0, probe_draws=1)
+
+
+def skewed():
+    rotation, _ = np.linalg.qr(np.random.default_rng(3).normal(size=(8, 8)))
+    shapes = np.linspace(0.8, 3.0, 8)
+    return from_log_density(
+        lambda q: jnp.sum(shapes * (rotation @ q) - jnp.exp(rotation @ q)), np.zeros(8)
+    )
+
+
+def heavy_tailed():
+    mixing = np.random.default_rng(4).normal(size=(10, 10)) / 3 + np.eye(10)
+    return from_log_density(
+        lambda q: -7.5 * jnp.log1p(jnp.sum((mixing @ q) ** 2) / 5), np.full(10, 0.1)
+    )
+
+
+class Target(NamedTuple):
+    """A posterior, its tuning, and how long to warm up, collect and sample."""
+
+    make: object
+    step_size: float
+    num_steps: object
+    chains: int
+    warmup: int
+    collected: int
+    draws: int
+    other_tunings: tuple = ()
+
+
+TARGETS = {
+    "banana, 2": Target(banana, 0.1, 5, 4, 200, 250, 2000),
+    "Gaussian, 30": Target(gaussian, 0.5, (1, 100), 4, 50, 25, 500),
+    "skewed, 8": Target(skewed, 0.35, (3, 9), 4, 200, 100, 1000),
+    "heavy tails, 10": Target(heavy_tailed, 0.25, (4, 12), 4, 200, 100, 1000),
+    "logistic 150 × 20": Target(
+        lambda: logistic(150, 20, spread=1.0), 0.15, (5, 15), 4, 200, 100, 1000
+    ),
+    "logistic 50,000 × 200": Target(logistic, 0.01, 20, 8, 40, 25, 100, ((0.005, 40),)),
+}
+
+
+def settings(step_size, num_steps):
+    return {"step_size": step_size, "num_steps": num_steps, "progress": False, "seed": 0}
+
+
+def measure(name, target):
+    posterior = target.make()
+    tunings = ((target.step_size, target.num_steps), *target.other_tunings)
+    common = settings(*tunings[0])
+    schedule = TrainingSchedule.once(target.collected, tolerance=1.0, probe_draws=1)
+    first = sample(
+        posterior,
+        1,
+        target.chains,
+        warmup=target.warmup,
+        network="quadratic",
+        schedule=schedule,
+        **common,
+    )
+    start = {"warmup": 0, "initial_positions": first.draws[:, -1]}
+    rows = []
+    for step_size, num_steps in tunings:
+        tuning = settings(step_size, num_steps)
+        true = sample(posterior, target.draws // 2, target.chains, method="hmc", **tuning, **start)
+        label = name if len(tunings) == 1 else f"{name}, ε {step_size}, L {num_steps}"
+        rows.append({"target": label, "true": true.acceptance})
+    for model_name, model in MODELS.items():
+        if model_name == "8 blocks" and posterior.dim < 8:
+            continue
+        started = time.perf_counter()
+        surrogate = fit(model, first.gradient_data, jax.random.key(0), layout=posterior.layout)
+        seconds = time.perf_counter() - started
+        for row, (step_size, num_steps) in zip(rows, tunings, strict=True):
+            tuning = settings(step_size, num_steps)
+            run = sample(
+                posterior,
+                target.draws,
+                target.chains,
+                surrogate=surrogate,
+                schedule=EASY,
+                **tuning,
+                **start,
+            )
+            predicted = assess(surrogate, step_size, num_steps).predicted_acceptance
+            row[model_name] = (run.acceptance, predicted, seconds, surrogate.report)
+    return rows
+
+
+def table(rows):
+    lines = [
+        "# Gradient models side by side",
+        "",
+        f"Made by `make bench`. {provenance()}.",
+        "",
+        "Acceptance seen (and predicted, before the first learned draw, from held-out "
+        "trajectories). All models learn from the same gradients; the number after a target is its "
+        "dimension.",
+        "",
+        "| target | true gradient | " + " | ".join(MODELS) + " |",
+        "|---|---:|" + "---:|" * len(MODELS),
+    ]
+    for row in rows:
+        cells = [f"{row[m][0]:.2f} ({row[m][1]:.2f})" if m in row else "" for m in MODELS]
+        lines.append(f"| {row['target']} | {row['true']:.2f} | " + " | ".join(cells) + " |")
+    lines += [
+        "",
+        "Seconds of the fit, compiling included:",
+        "",
+        "| target | " + " | ".join(MODELS) + " |",
+        "|---|" + "---:|" * len(MODELS),
+    ]
+    for row in rows:
+        cells = [f"{row[m][2]:.1f}" if m in row else "" for m in MODELS]
+        lines.append(f"| {row['target']} | " + " | ".join(cells) + " |")
+    lines += ["", "What the default reported:", ""]
+    lines += [f"- {row['target']}: {row['default'][3]}." for row in rows]
+    lines.append("")
+    return "\n".join(lines)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--quick", action="store_true", help="small targets; writes nothing")
+    quick = parser.parse_args().quick
+    rows = []
+    for name, target in TARGETS.items():
+        if not (quick and name.startswith("logistic 50")):
+            rows += measure(name, target)
+            print(name, "done", flush=True)
+    text = table(rows)
+    print(text)
+    if not quick:
+        RESULTS.parent.mkdir(exist_ok=True)
+        RESULTS.write_text(text)
+
+
+if __name__ == "__main__":
+    main()
