@@ -90,6 +90,7 @@ def test_compares_methods_and_writes_everything(command, tmp_path):
         "hmc-summary.csv",
         "hmc-trace.png",
         "nnghmc.nc",
+        "nnghmc.surrogate",
         "nnghmc-summary.csv",
         "nnghmc-trace.png",
         "marginals.png",
@@ -314,3 +315,15 @@ def test_bad_options_of_models_and_methods_are_told(command, model, options, wor
     code, _, err = command("sample", f"{model}:normal", *QUICK, *options)
     assert code == 2
     assert words in err
+
+
+def test_what_was_learned_is_written_and_used_again(command, model, tmp_path):
+    arguments = ["sample", f"{model}:normal", *QUICK, *SCHEDULE]
+    code, _, _ = command(*arguments, "--out", tmp_path)
+    assert code == 0
+    code, out, _ = command(*arguments, "--surrogate", tmp_path / "nnghmc.surrogate")
+    assert code == 0
+    assert "reused: acceptance" in out
+    code, _, err = command(*arguments, "--surrogate", model)
+    assert code == 2
+    assert "not a surrogate's file" in err

@@ -10,6 +10,7 @@ LAYERS = [
     "errors",
     "provenance",
     "memory",
+    "mass_matrix",
     "precision",
     "parameters",
     "model_checks",

@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from nnghmc import MiniBatches, from_log_density, sample
+from nnghmc import GradientMLP, MiniBatches, from_log_density, sample
 from nnghmc.errors import SettingsError
 from nnghmc.methods import METHODS
 from support import QUICK
@@ -22,7 +22,7 @@ def test_every_method_gives_a_run_that_says_whether_it_is_exact(logistic, method
     assert run.exact is (method in ("nnghmc", "hmc", "metropolis-sghmc"))
     assert ("NOT exact" in str(run)) is not run.exact
     assert any("not exact" in note for note in run.notes) is not run.exact
-    assert np.isnan(run.acceptance) is not run.exact
+    assert bool(np.isnan(run.acceptance)) is not run.exact
     assert run.to_arviz().posterior.attrs["exact"] == int(run.exact)
     assert "beta[0]" in str(run.summary())
     assert not np.array_equal(run.draws[0], run.draws[1])
@@ -73,6 +73,11 @@ def test_mini_batches_average_to_the_gradient(logistic):
         ({"network": "perceptron"}, "mlp, blocks, potential, bases, gp"),
         ({"mini_batches": 100}, "mini_batches must be a MiniBatches"),
         ({"surrogate": 3}, "surrogate must be a Surrogate"),
+        ({"network": GradientMLP}, "the class GradientMLP; call it"),
+        (
+            {"method": "sghmc", "step_size": 0.1, "mini_batches": MiniBatches(50, noise=100.0)},
+            "noise must be at most 2 friction / step_size, 20 here",
+        ),
     ],
 )
 def test_bad_settings_of_methods_are_told(logistic, settings, words):
@@ -106,6 +111,18 @@ def test_a_surrogate_is_used_again(logistic):
     assert again.cost.collect.seconds == 0
     assert again.cost.sample.true_gradients == 0
     assert again.gradient_data is None
+
+
+def test_a_run_with_a_surrogate_is_independent_of_the_one_it_came_from(logistic):
+    """With the same seed: they start apart, and shared randomness would bring them together."""
+    settings = {**QUICK, "step_size": 0.05}
+    first = sample(logistic, 300, 2, **settings)
+    again = sample(logistic, 300, 2, surrogate=first.surrogate, **settings)
+    ends = [run.draws[:, 100:].reshape(-1, 3) for run in (first, again)]
+    correlations = [np.corrcoef(ends[0][:, i], ends[1][:, i])[0, 1] for i in range(3)]
+    assert np.abs(correlations).max() < 0.4
+    with pytest.raises(SettingsError, match="uses a surrogate, got 'hmc'"):
+        sample(logistic, method="hmc", surrogate=first.surrogate)
 
 
 def test_a_surrogate_that_does_not_fit_is_not_used(logistic):

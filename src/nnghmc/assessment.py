@@ -23,7 +23,8 @@ from nnghmc.errors import GradientDataError
 from nnghmc.kernels.leapfrog import gradient_alone, leapfrog
 from nnghmc.kernels.tuning import Tuning
 from nnghmc.surrogates import GradientData, Learned, Surrogate
-from nnghmc.surrogates.fit import all_gradients, relative_error
+from nnghmc.surrogates.fit import relative_error
+from nnghmc.surrogates.learned import all_gradients
 
 SIMULATIONS = 1000
 DEGREES_OF_FREEDOM = (1.0, 1.5, 2.0, 3.0, 5.0, 8.0, 15.0, 50.0)

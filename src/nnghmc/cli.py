@@ -6,6 +6,7 @@ from enum import StrEnum
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
+from zipfile import BadZipFile
 
 import numpy as np
 import pandas as pd
@@ -21,7 +22,7 @@ from nnghmc.provenance import provenance
 from nnghmc.run import Run
 from nnghmc.sampler import sample
 from nnghmc.schedule import TrainingSchedule
-from nnghmc.surrogates import MODELS, GradientModel
+from nnghmc.surrogates import MODELS, GradientModel, load_surrogate
 
 EXIT_BAD_INPUT = 2
 EXIT_INTERRUPTED = 130
@@ -48,7 +49,7 @@ File = tuple[str, Callable[[Path], None]]
 """A name in the folder of results, and what writes it."""
 
 OutFolder = Annotated[
-    Path | None, typer.Option("--out", help="Write draws (netCDF), tables and figures here.")
+    Path | None, typer.Option("--out", help="Write draws (netCDF), surrogate, tables and figures.")
 ]
 Seed = Annotated[int, typer.Option(help="The same seed gives the same draws.")]
 ShowProgress = Annotated[
@@ -84,7 +85,7 @@ def sample_command(
         typer.Option("--inverse-mass", help="A .npy file: inverse mass matrix or its diagonal."),
     ] = None,
     warmup: Annotated[
-        int, typer.Option(help="Draws of standard HMC a chain before anything is collected.")
+        int, typer.Option(help="Draws a chain before anything is collected or kept.")
     ] = 200,
     network: Annotated[
         Network, typer.Option(help="What learns the gradient; mlp is the paper's network.")
@@ -95,6 +96,10 @@ def sample_command(
     ] = None,
     epochs: Annotated[
         int | None, typer.Option(help="The most passes over the gradient data.")
+    ] = None,
+    surrogate: Annotated[
+        Path | None,
+        typer.Option(help="A file that --out wrote: use what was learned, learn nothing anew."),
     ] = None,
     batch_size: Annotated[
         int, typer.Option(help="Rows a mini-batch of the stochastic-gradient methods.")
@@ -122,6 +127,7 @@ def sample_command(
         "inverse_mass_matrix": _loaded_matrix(inverse_mass_matrix),
         "warmup": warmup,
         "network": _model(network, hidden),
+        "surrogate": None if surrogate is None else load_surrogate(surrogate),
         "mini_batches": MiniBatches(batch_size, friction),
         "epochs": epochs,
         "schedule": TrainingSchedule(start, stop, every, tolerance=tolerance),
@@ -204,6 +210,7 @@ def _say(text: str) -> None:
 def _report(runs: list[Run], ess: str, folder: Path | None) -> None:
     if folder is not None:  # first of all, so that nothing that follows can lose the draws
         _write(folder, [(f"{run.method}.nc", _netcdf(run)) for run in runs])
+        _write(folder, [(f"{r.method}.surrogate", r.surrogate.save) for r in runs if r.surrogate])
     for run in runs:
         _say(str(run))
     judged = [run for run in runs if run.convergence is not None]
@@ -298,7 +305,7 @@ def _loaded_matrix(path: Path | None) -> np.ndarray | None:
         return None
     try:
         return np.load(path, allow_pickle=False)
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, EOFError, BadZipFile) as error:
         raise SettingsError(
             f"--inverse-mass must be a .npy file of numbers; {path}: {error}"
         ) from None

@@ -4,6 +4,7 @@ A message states the rule, the value that broke it, and what to do.
 """
 
 import numbers
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -47,6 +48,23 @@ def natural_number(name: str, value: Any, largest: int | None = None) -> int:
     if largest is not None and number > largest:
         raise SettingsError(f"{name} must be at most {largest}, got {value!r}.")
     return number
+
+
+def check_fields(instance: Any, **checks: Callable[[str, Any], Any]) -> None:
+    """Put what a check returns in the place of each field of a frozen dataclass; None stays."""
+    for name, check in checks.items():
+        value = getattr(instance, name)
+        if value is not None:
+            object.__setattr__(instance, name, check(name, value))
+
+
+def share(name: str, value: Any) -> float:
+    """Return `value` as a float, or say that it must be at least 0 and less than 1."""
+    value = _plain(value)
+    real = isinstance(value, numbers.Real) and not isinstance(value, bool)
+    if not real or not 0 <= value < 1:
+        raise SettingsError(f"{name} must be at least 0 and less than 1, got {value!r}.")
+    return float(value)
 
 
 def _integer(name: str, value: Any, smallest: int, rule: str) -> int:

@@ -1,9 +1,9 @@
 """The methods `sample` knows: their names, and whether their draws are from the true posterior."""
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from nnghmc.errors import SettingsError, positive_integer, positive_number
+from nnghmc.errors import SettingsError, check_fields, positive_integer, positive_number
 
 
 class Method(NamedTuple):
@@ -41,10 +41,15 @@ class MiniBatches:
     noise: float = 0.0
 
     def __post_init__(self) -> None:
-        positive_integer("mini-batch size", self.size)
-        positive_number("friction", self.friction)
-        if self.noise != 0:
-            positive_number("noise", self.noise)
+        check_fields(self, size=positive_integer, friction=positive_number, noise=_not_negative)
+
+    def check_step(self, step_size: float) -> None:
+        """Refuse an estimate of the gradient's noise that leaves none to inject."""
+        if self.noise * step_size > 2 * self.friction:
+            raise SettingsError(
+                f"noise must be at most 2 friction / step_size, {2 * self.friction / step_size:g} "
+                f"here, got {self.noise:g}; use a smaller one, or a smaller step_size."
+            )
 
     def check_fits(self, num_observations: int | None, method: str) -> None:
         """Refuse a posterior without data, or with fewer rows than a mini-batch."""
@@ -58,3 +63,7 @@ class MiniBatches:
                 f"a mini-batch must be no larger than the data of {num_observations:,} rows, got "
                 f"{self.size:,}; use MiniBatches(size={min(100, num_observations)})."
             )
+
+
+def _not_negative(name: str, value: Any) -> float:
+    return 0.0 if isinstance(value, int | float) and value == 0 else positive_number(name, value)

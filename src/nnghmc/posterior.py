@@ -153,6 +153,11 @@ class Posterior:
         return self._density.log_prior
 
     @property
+    def has_prior_apart(self) -> bool:
+        """Whether prior and likelihood are told apart; not so for a single log density."""
+        return not isinstance(self.log_likelihood, _WithoutData)
+
+    @property
     def data(self) -> PyTree:
         """The data, on the device."""
         return self._density.data

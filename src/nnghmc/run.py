@@ -32,8 +32,8 @@ class Run:
         seed: the seed; the same seed gives the same draws.
         draws: kept draws, unconstrained, shape (chains, draws, dim).
         stats: statistics of the kept draws under ArviZ's names, each of shape (chains, draws).
-        warmup_draws: draws made before the first kept one with the true gradient: warm-up proper
-            and what the schedule collected. Those that probed a network are not among them.
+        warmup_draws: draws made before the first kept one: warm-up proper, and what the schedule
+            collected. Those that probed a network are not among them.
         warmup_stats: their statistics.
         cost: evaluations and seconds by phase.
         decisions: what each training point found and what was done about it.

@@ -42,13 +42,15 @@ from nnghmc.surrogates import (
     Surrogate,
     Training,
     fit,
+    gradient_model,
 )
 from nnghmc.transitions import Transition, first_transition, learned_transition
 from nnghmc.warmup import collect, start_chains
 
 RANDOMNESS = ("warmup", "collect", "train", "assess", "probe", "sample")
-"""Each use of randomness has its own stream, in each method: no phase disturbs another's draws,
-and two methods with the same seed are independent, so that comparing them means something."""
+"""Each use of randomness has its own stream, in each method and where a surrogate is reused: no
+phase disturbs another's draws, and two such runs with the same seed are independent, so that
+comparing them means something."""
 
 
 def sample(
@@ -87,7 +89,8 @@ def sample(
             A fixed number can resonate: a trajectory of a full period ends where it began.
         inverse_mass_matrix: diagonal (dim,) or dense (dim, dim); None is the identity. Posterior
             variances are a good choice.
-        warmup: draws of standard HMC in each chain before anything is collected or kept.
+        warmup: draws in each chain before anything is collected or kept, by standard HMC, or by the
+            method itself where it uses mini-batches.
         network: what learns the gradient: a model such as `GradientMLP(100)`, or the name of one
             with its defaults: "default" (`QuadraticPlus`), "mlp", "blocks", "potential", "bases",
             "gp" or "quadratic".
@@ -119,17 +122,23 @@ def sample(
     if inverse_mass_matrix is not None and not known.mass_matrix:
         raise SettingsError(f"{known.title} has no mass matrix; leave inverse_mass_matrix out.")
     mini_batches = instance_of("mini_batches", mini_batches or MiniBatches(), MiniBatches)
+    tuning = Tuning.checked(step_size, num_steps, inverse_mass_matrix, posterior.dim)
     if known.mini_batches:
         mini_batches.check_fits(posterior.num_observations, known.title)
+        mini_batches.check_step(tuning.largest_step)
     if surrogate is not None:
         instance_of("surrogate", surrogate, Surrogate).check_fits(posterior)
+        if method != "nnghmc":
+            raise SettingsError(
+                f'only method="nnghmc" uses a surrogate, got {method!r}; leave it out.'
+            )
     model = _model(network)
     plan = _Plan(
         draws=positive_integer("draws", draws),
         chains=positive_integer("chains", chains),
         seed=natural_number("seed", seed, largest=2**63 - 1),
         method=method,
-        tuning=Tuning.checked(step_size, num_steps, inverse_mass_matrix, posterior.dim),
+        tuning=tuning,
         warmup=natural_number("warmup", warmup),
         network=model,
         training=_merged(instance_of("training", training or model.training, Training), epochs),
@@ -148,7 +157,7 @@ def _model(network: GradientModel | str) -> GradientModel:
     """The gradient model of a name, or the one given."""
     if isinstance(network, str):
         return MODELS[one_of("network", network, tuple(MODELS))]()
-    return instance_of("network", network, GradientModel)
+    return gradient_model("network", network)
 
 
 def _merged(training: Training, epochs: int | None) -> Training:
@@ -173,7 +182,9 @@ class _Plan:
     initial_positions: Any
 
     def key(self, use: str) -> PRNGKeyArray:
-        stream = list(METHODS).index(self.method) * len(RANDOMNESS) + RANDOMNESS.index(use)
+        kinds = [*METHODS, "reuse"]
+        kind = kinds.index(self.method if self.surrogate is None else "reuse")
+        stream = kind * len(RANDOMNESS) + RANDOMNESS.index(use)
         return jax.random.fold_in(jax.random.key(self.seed), stream)
 
 

@@ -36,7 +36,7 @@ def test_metropolis_test_makes_it_exact(name, noise):
 
 
 def test_metropolis_test_follows_the_batches_it_was_given():
-    """Without noise it is standard HMC; each point has its own batch, the start among them."""
+    """Each point of a trajectory has its own batch, the start among them."""
     seen = []
 
     def batch_gradient(key, position):
@@ -76,7 +76,8 @@ def test_sgld_converges_to_what_its_recursion_says(noise):
 def test_sghmc_converges_to_what_its_recursion_says(friction, noise):
     """The variance that its linear recursion has on N(0, 1), with the momentum drawn anew."""
     step_size, num_steps = 0.3, 5
-    matrix = np.array([[1.0, step_size], [-step_size, 1 - friction * step_size]])
+    kept = 1 - friction * step_size - step_size**2  # p' = (1 - α h) p - h q', q' = q + h p
+    matrix = np.array([[1.0, step_size], [-step_size, kept]])
     injected = step_size * 2 * friction + (step_size * noise) ** 2
     spread = np.diag([1.0, 1.0])
     for _ in range(300):  # draws: the position keeps its variance, the momentum is drawn anew

@@ -110,3 +110,38 @@ def test_data_without_a_finite_point_cannot_be_learned_from():
     data.gradients[:] = np.inf
     with pytest.raises(GradientDataError, match="none of 10"):
         fit(GradientMLP(5), data, jax.random.key(0))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ((GradientMLP, gradient_data(), jax.random.key(0)), "the class GradientMLP; call it"),
+        ((3, gradient_data(), jax.random.key(0)), "network must be a GradientModel"),
+        ((GradientMLP(5), np.ones((3, 2)), jax.random.key(0)), "gradient_data must be a Grad"),
+        ((GradientMLP(5), gradient_data(), jax.random.key(0), 5), "training must be a Training"),
+    ],
+)
+def test_other_things_than_models_and_data_are_told(arguments, words):
+    with pytest.raises(SettingsError, match=words):
+        fit(*arguments)
+
+
+def test_a_single_point_and_starts_alone_are_not_enough():
+    with pytest.raises(GradientDataError, match="at least 2 points"):
+        fit(GradientMLP(5), gradient_data(2), jax.random.key(0))
+    data = gradient_data()
+    data.steps[:] = 0
+    with pytest.raises(GradientDataError, match="at least 2 points"):
+        fit(GradientMLP(5), data, jax.random.key(0))
+
+
+def test_numbers_of_any_kind_will_do_as_settings():
+    training = Training(
+        epochs=np.int64(2),
+        batch_size=jnp.asarray(8),
+        learning_rate=np.float32(0.01),
+        held_out=np.float32(0.1),
+        patience=np.array(3),
+    )
+    model = GradientMLP(np.array(4))
+    assert len(fit(model, gradient_data(50), jax.random.key(0), training).report.losses) == 2

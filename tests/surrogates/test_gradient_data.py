@@ -73,3 +73,24 @@ def test_bad_input_is_told_clearly():
         data.finite()
     with pytest.raises(GradientDataError, match="a row a point"):
         GradientData(np.zeros((3, 2)), np.zeros(2), np.zeros((3, 2)), *np.zeros((3, 3)))
+
+
+def test_trajectories_of_two_runs_stay_apart():
+    first, second = some_data(), some_data()
+    joined = GradientData.concatenate([first, second])
+    assert joined.num_trajectories == 2 * first.num_trajectories
+    assert [len(rows) for rows in joined.by_trajectory()] == [4] * 40
+    chunks = [first.select(first.trajectories < 9), first.select(first.trajectories >= 9)]
+    again = GradientData.concatenate(chunks)
+    np.testing.assert_array_equal(np.sort(again.trajectories), np.sort(first.trajectories))
+
+
+def test_shapes_that_are_no_gradient_data_are_told():
+    with pytest.raises(GradientDataError, match="must have shape"):
+        GradientData.of_points([1.0, 2.0], [1.0, 2.0])
+    with pytest.raises(GradientDataError, match="must have shape"):
+        GradientData.of_points(np.ones((3, 2)), np.ones((3, 2)), np.ones((3, 1)))
+    with pytest.raises(GradientDataError, match="at least one part"):
+        GradientData.concatenate([])
+    lists = GradientData.of_points([[1.0, 2.0], [3.0, 4.0]], [[1.0, 2.0], [3.0, 4.0]])
+    assert lists.dim == 2

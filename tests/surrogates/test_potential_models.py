@@ -86,6 +86,7 @@ def test_cross_validation_finds_a_good_ridge():
     truth = np.zeros(100)
     truth[:3] = 1.0
     y = x @ truth + generator.normal(size=60)
+    x, y = x - x.mean(axis=0), y - y.mean()
     new = generator.normal(size=(2000, 100))
     errors = {
         ridge: np.mean((new @ (_ridge_regression(x, y, ridge) - truth)) ** 2)

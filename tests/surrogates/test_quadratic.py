@@ -77,3 +77,51 @@ def test_serves_where_the_plain_network_fails():
     assert run.handed_over
     assert run.acceptance > run.decisions[0].true_acceptance - 0.1
     assert run.acceptance > 0.5
+
+
+def gaussian_of(precision, number, seed):
+    dim = len(precision)
+    positions = np.random.default_rng(seed).multivariate_normal(
+        np.zeros(dim), np.linalg.inv(precision), size=number
+    )
+    return GradientData.of_points(positions, positions @ precision)
+
+
+@pytest.mark.parametrize("condition", [1e2, 1e6, 1e9])
+def test_narrow_and_wide_directions_are_found_alike(condition):
+    """The error in whitened units must not grow with the ratio of the widths."""
+    axes, _ = np.linalg.qr(np.random.default_rng(0).normal(size=(20, 20)))
+    precision = (axes * np.logspace(0, np.log10(condition), 20)) @ axes.T
+    learned = Quadratic().fit(gaussian_of(precision, 200, seed=1))
+    root = np.linalg.cholesky(np.linalg.inv(precision))
+    np.testing.assert_allclose(root.T @ learned.hessian @ root, np.eye(20), atol=0.02)
+
+
+@pytest.mark.parametrize("stiffness", [-0.99, 20.0])
+def test_beyond_a_thousand_dimensions_a_diagonal_and_some_directions_are_found(stiffness):
+    """Five directions far wider, or narrower, than the diagonal says, in 1,100 dimensions."""
+    generator = np.random.default_rng(0)
+    dim = 1100
+    directions, _ = np.linalg.qr(generator.normal(size=(dim, 5)))
+    scale = np.exp(0.5 * generator.normal(size=dim))
+
+    def data(number, seed):
+        white = np.random.default_rng(seed).normal(size=(number, dim))
+        stretched = white @ directions * ((1 + stiffness) ** -0.5 - 1) @ directions.T
+        scaled = white + stretched
+        gradients = scaled + stiffness * (scaled @ directions) @ directions.T
+        return GradientData.of_points(scaled * scale, gradients / scale)
+
+    model = Quadratic(rank=20)
+    learned = model.fit(data(3000, seed=1))
+    assert learned.hessian is None
+    unseen = data(200, seed=2)
+    found = np.asarray(jax.vmap(learned.gradient)(jnp.asarray(unseen.positions)))
+    error = np.linalg.norm((found - unseen.gradients) * scale)
+    diagonal = np.linalg.norm(unseen.positions / scale - unseen.gradients * scale)
+    assert error < 0.15 * np.linalg.norm(unseen.gradients * scale)
+    assert error < 0.6 * diagonal
+    position = jnp.asarray(unseen.positions[0])
+    np.testing.assert_allclose(
+        jax.grad(learned.potential)(position), learned.gradient(position), rtol=1e-7, atol=1e-9
+    )

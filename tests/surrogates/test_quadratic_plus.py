@@ -56,14 +56,22 @@ def test_early_stopping_goes_back_to_the_best_weights():
     gradients = positions**2 + 0.5 * generator.normal(size=positions.shape)
     data = GradientData.of_points(positions, gradients)
     training = Training(epochs=300, patience=20, held_out=0.25)
-    report = fit(GradientMLP(200), data, jax.random.key(0), training).report
+    surrogate = fit(GradientMLP(200), data, jax.random.key(0), training)
+    report, unseen = surrogate.report, surrogate.held_out
     best = int(np.argmin(report.held_out_losses))
     assert len(report.losses) == len(report.held_out_losses) == best + 1 + 20
     assert report.held_out_losses[-1] > report.held_out_losses[best]
-    longer = fit(
-        GradientMLP(200), data, jax.random.key(0), Training(epochs=300, held_out=0.25)
-    ).report
-    assert report.held_out_error < 0.9 * longer.held_out_error
+    seen = data.select(~np.isin(data.trajectories, unseen.trajectories))
+    errors = jax.vmap(surrogate.gradient)(jnp.asarray(unseen.positions)) - unseen.gradients
+    loss = np.mean((errors / seen.gradients.std(axis=0)) ** 2)
+    assert loss == pytest.approx(report.held_out_losses[best], rel=1e-4)
+
+
+def test_without_held_out_points_training_goes_on_to_the_end():
+    training = Training(epochs=40, patience=3, held_out=0.0)
+    report = fit(GradientMLP(5), noisy_gaussian(0.1), jax.random.key(0), training).report
+    assert len(report.losses) == 40
+    assert len(report.held_out_losses) == 0
 
 
 def whitenings():
@@ -120,5 +128,16 @@ def test_bad_coordinates_are_told():
     with pytest.raises(SettingsError, match="'potentials'"):
         QuadraticPlus(coordinates="potentials")
     model = QuadraticPlus(coordinates=np.ones(5))
-    with pytest.raises(SettingsError, match=r"shape \(3,\) or \(3, 3\), got \(5,\)"):
+    with pytest.raises(SettingsError, match=r"shape \(3,\) or \(3, 3\).*got \(5,\)"):
         fit(model, noisy_gaussian(0.1), jax.random.key(0))
+    for wrong in (np.array([1.0, -1.0, 1.0]), np.zeros((3, 3)), np.triu(np.ones((3, 3)))):
+        with pytest.raises(SettingsError, match="coordinates must be finite, symmetric"):
+            fit(QuadraticPlus(coordinates=wrong), noisy_gaussian(0.1), jax.random.key(0))
+
+
+def test_a_gradient_that_never_changes_is_learned_as_it_is():
+    positions = np.random.default_rng(0).normal(size=(50, 2))
+    data = GradientData.of_points(positions, np.tile([1.0, -2.0], (50, 1)))
+    for training in (None, Training(held_out=0.0)):
+        learned = fit(QuadraticPlus(), data, jax.random.key(0), training).learned
+        np.testing.assert_allclose(learned.gradient(jnp.zeros(2)), [1.0, -2.0], atol=0.05)

@@ -7,7 +7,16 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from nnghmc import GradientData, Posterior, QuadraticPlus, Surrogate, fit, load_surrogate, sample
+from nnghmc import (
+    GradientData,
+    Posterior,
+    QuadraticPlus,
+    Surrogate,
+    fit,
+    from_log_density,
+    load_surrogate,
+    sample,
+)
 from nnghmc.errors import SettingsError, SurrogateFileError
 
 
@@ -82,11 +91,24 @@ def test_flipped_bytes_are_refused(stored):
         ({"learned": {"array": "array0"}}, "not a learned gradient"),
         ({"dim": 3}, "damaged"),
         ({"report": {}}, "damaged"),
+        ({"dim": float("inf")}, "damaged"),
+        ({"learned": {"class": "Learned", "fields": {}}}, "damaged"),
+        ({"names": ["a"], "shapes": [[5]]}, "damaged"),
     ],
 )
 def test_a_foreign_or_damaged_header_is_told(stored, changes, words):
     with pytest.raises(SurrogateFileError, match=words):
         load_surrogate(rewritten(stored, **changes))
+
+
+def test_numbers_that_are_none_are_refused(stored):
+    with np.load(stored) as file:
+        arrays = {name: file[name] for name in file.files}
+    for spoiled in (np.full_like(arrays["array0"], np.nan), arrays["array0"].astype(complex)):
+        with stored.open("wb") as file:
+            np.savez(file, **{**arrays, "array0": spoiled})
+        with pytest.raises(SurrogateFileError, match="not all finite numbers"):
+            load_surrogate(stored)
 
 
 def test_missing_files_and_other_arrays_are_told(tmp_path):
@@ -129,6 +151,9 @@ def test_a_surrogate_knows_which_posterior_it_fits(tmp_path):
         sample(Posterior(lambda p, data: -jnp.sum(p**2), None, None, np.zeros(3)), surrogate=loaded)
     with pytest.raises(SettingsError, match="Give the two posteriors"):
         loaded.with_prior(lambda p: 0.0, None)
+    single = from_log_density(lambda p: -jnp.sum(p["a"] ** 2), {"a": np.zeros(2)})
+    with pytest.raises(SettingsError, match="prior apart from its likelihood"):
+        run.surrogate.with_prior(single, single)
     with pytest.raises(SettingsError, match="new must be a Posterior"):
         run.surrogate.with_prior(None, 3.0)
     with pytest.raises(SettingsError, match="both priors must be of the parameters"):

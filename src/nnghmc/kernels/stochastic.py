@@ -62,8 +62,9 @@ def sghmc(
 ) -> SamplingAlgorithm:
     """Stochastic-gradient HMC with friction (Chen, Fox and Guestrin), by BlackJAX's integrator.
 
-    In their words η is the square of the step size, and α is friction times step size. The
-    momentum is drawn anew for each draw, a mini-batch for each step.
+    The position moves first, and the gradient is that of where it arrives. In their words η is the
+    square of the step size, and α is friction times step size. The momentum is drawn anew for each
+    draw, a mini-batch for each step.
     """
     diffusion = diffusions.sghmc(friction, noise)
 
@@ -72,8 +73,9 @@ def sghmc(
 
         def body(index: Array, state: tuple[Array, Array]) -> tuple[Array, Array]:
             noise_key, batch_key = jax.random.split(jax.random.fold_in(key, index))
-            slope = -batch_gradient(batch_key, state[0])
-            return diffusion(noise_key, *state, slope, step_size)
+            position, momentum = state
+            slope = -batch_gradient(batch_key, position + step_size * momentum)
+            return diffusion(noise_key, position, momentum, slope, step_size)
 
         momentum = jax.random.normal(momentum_key, position.shape, position.dtype)
         return jax.lax.fori_loop(0, num_steps, body, (position, momentum))[0]

@@ -10,13 +10,11 @@ import numpy as np
 from jaxtyping import Array, PRNGKeyArray
 
 from nnghmc.errors import SettingsError, positive_integer, positive_number
+from nnghmc.mass_matrix import checked_inverse_mass_matrix
 
 Number = TypeVar("Number", int, float)
 Jittered: TypeAlias = Number | tuple[Number, Number] | Array | tuple[Array, Array]
 """A fixed number, or a pair (low, high): uniform between them, both ends included."""
-
-ROUNDING = 1e-9
-"""How far from symmetric a matrix may be by rounding, relative to its largest entry."""
 
 
 def drawn_length(
@@ -43,15 +41,21 @@ class Tuning(eqx.Module):
         cls, step_size: Any, num_steps: Any, inverse_mass_matrix: Any, dim: int
     ) -> "Tuning":
         """Tuning from what a user gave, or an error that says what is wrong with it."""
+        matrix = checked_inverse_mass_matrix("inverse_mass_matrix", inverse_mass_matrix, dim)
         return cls(
             _checked("step_size", step_size, positive_number),
             _checked("num_steps", num_steps, positive_integer),
-            jnp.asarray(_checked_inverse_mass_matrix(inverse_mass_matrix, dim), float),
+            jnp.asarray(matrix, float),
         )
 
     def drawn_length(self, key: PRNGKeyArray) -> tuple[Array | float, Array | int]:
         """Step size and number of steps of one trajectory."""
         return drawn_length(key, self.step_size, self.num_steps)
+
+    @property
+    def largest_step(self) -> float:
+        """The largest step size there can be."""
+        return float(jnp.max(jnp.asarray(self.step_size)))
 
     @property
     def most_steps(self) -> int:
@@ -68,38 +72,3 @@ def _checked(name: str, value: Any, check: Callable[[str, Any], Any]) -> Any:
     if low > high:
         raise SettingsError(f"{name} as a pair must have low <= high, got {value!r}.")
     return jnp.asarray(low), jnp.asarray(high)
-
-
-def _checked_inverse_mass_matrix(value: Any, dim: int) -> np.ndarray:
-    if value is None:
-        return np.ones(dim)
-    try:
-        matrix = np.asarray(value, float)
-    except (TypeError, ValueError):
-        raise SettingsError(
-            f"inverse_mass_matrix must be an array of numbers, got {value!r}."
-        ) from None
-    if matrix.shape not in ((dim,), (dim, dim)):
-        raise SettingsError(
-            f"inverse_mass_matrix must have shape ({dim},) or ({dim}, {dim}) for {dim} dimensions, "
-            f"got {matrix.shape}."
-        )
-    problem = _what_is_wrong(matrix)
-    if problem is not None:
-        raise SettingsError(
-            "inverse_mass_matrix must be finite, symmetric and positive definite, and this one is "
-            f"not ({problem}). Estimates of posterior variances always serve."
-        )
-    return matrix if matrix.ndim == 1 else 0.5 * (matrix + matrix.T)
-
-
-def _what_is_wrong(matrix: np.ndarray) -> str | None:
-    if not np.all(np.isfinite(matrix)):
-        return "it has values that are not finite"
-    if matrix.ndim == 1:
-        return None if np.all(matrix > 0) else f"smallest value {matrix.min():.3g}"
-    asymmetry = np.max(np.abs(matrix - matrix.T))
-    if asymmetry > ROUNDING * np.max(np.abs(matrix)):  # relative: the scale is the user's
-        return f"it differs from its transpose by {asymmetry:.3g}"
-    smallest = np.linalg.eigvalsh(matrix).min()
-    return None if smallest > 0 else f"smallest eigenvalue {smallest:.3g}"

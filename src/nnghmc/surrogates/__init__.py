@@ -5,7 +5,7 @@ from nnghmc.surrogates.fit import fit
 from nnghmc.surrogates.gaussian_process import GaussianProcess
 from nnghmc.surrogates.gradient_data import GradientData
 from nnghmc.surrogates.gradient_mlp import GradientMLP
-from nnghmc.surrogates.learned import GradientModel, Learned
+from nnghmc.surrogates.learned import GradientModel, Learned, gradient_model
 from nnghmc.surrogates.potential_net import PotentialNet
 from nnghmc.surrogates.quadratic import Quadratic
 from nnghmc.surrogates.quadratic_plus import QuadraticPlus
@@ -41,5 +41,6 @@ __all__ = [
     "Surrogate",
     "Training",
     "fit",
+    "gradient_model",
     "load_surrogate",
 ]

@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, PRNGKeyArray, PyTree
 
-from nnghmc.errors import SettingsError, positive_integer
+from nnghmc.errors import check_fields, positive_integer
 from nnghmc.surrogates.gradient_data import GradientData
 from nnghmc.surrogates.gradient_mlp import train_standardised
 from nnghmc.surrogates.layers import ACTIVATIONS, checked_activation
@@ -54,7 +54,8 @@ class BlockMLP:
     """The paper's remedy for many dimensions: a small network for each block of the gradient.
 
     Args:
-        blocks: the number of blocks of consecutive coordinates; the paper has 8 of 25.
+        blocks: the number of blocks of consecutive coordinates, at most one a dimension; the paper
+            has 8 of 25.
         hidden: the hidden units of each.
         activation: one of "silu", "relu", "softplus", "tanh".
     """
@@ -65,8 +66,7 @@ class BlockMLP:
     training: ClassVar[Training] = Training()
 
     def __post_init__(self) -> None:
-        positive_integer("blocks", self.blocks)
-        positive_integer("hidden", self.hidden)
+        check_fields(self, blocks=positive_integer, hidden=positive_integer)
         checked_activation(self.activation)
 
     def learn(
@@ -77,18 +77,14 @@ class BlockMLP:
         training: Training,
     ) -> Learning:
         """Train all blocks on the gradients, at once."""
-        if self.blocks > data.dim:
-            raise SettingsError(
-                f"there must be at most as many blocks as dimensions, got {self.blocks} blocks "
-                f"for {data.dim} dimensions; use fewer."
-            )
         positions, trained, gradients = train_standardised(self, data, held_out, key, training)
         learned = BlockGradient(positions, trained.network, gradients)
         return Learning(learned, trained.losses, trained.held_out_losses)
 
     def build(self, dim: int, key: PRNGKeyArray) -> BlockLayers:
         """Untrained networks with random weights, in single precision."""
-        size = -(-dim // self.blocks)
+        blocks = min(self.blocks, dim)
+        size = -(-dim // blocks)
 
         def block(key: PRNGKeyArray) -> tuple[eqx.nn.Linear, eqx.nn.Linear]:
             inward, outward = jax.random.split(key)
@@ -97,7 +93,7 @@ class BlockMLP:
                 eqx.nn.Linear(self.hidden, size, dtype=jnp.float32, key=outward),
             )
 
-        inward, outward = eqx.filter_vmap(block)(jax.random.split(key, self.blocks))
+        inward, outward = eqx.filter_vmap(block)(jax.random.split(key, blocks))
         return BlockLayers(
             inward.weight, inward.bias, outward.weight, outward.bias, self.activation
         )

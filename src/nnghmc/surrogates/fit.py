@@ -1,19 +1,18 @@
 """Gradient data and a gradient model in, a frozen surrogate out."""
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import PRNGKeyArray
 
+from nnghmc.errors import GradientDataError, instance_of
 from nnghmc.parameters import ParameterLayout
 from nnghmc.surrogates.gradient_data import GradientData
-from nnghmc.surrogates.learned import GradientModel, Learned
+from nnghmc.surrogates.learned import GradientModel, Learned, all_gradients, gradient_model
 from nnghmc.surrogates.storage import FitReport
 from nnghmc.surrogates.surrogate import Surrogate
 from nnghmc.surrogates.training import Training
 
-POINTS_AT_ONCE = 256
 LEAST_HELD_OUT = 20
 
 
@@ -29,11 +28,16 @@ def fit(
     Whole trajectories are held out of it, `training.held_out` of them, to assess what was learned.
     `layout` tells the names and shapes of the parameters; a saved surrogate remembers them.
     """
-    training = training or network.training
-    usable = gradient_data.finite()
+    network = gradient_model("network", network)
+    training = instance_of("training", training or network.training, Training)
+    usable = instance_of("gradient_data", gradient_data, GradientData).finite()
     usable.check_varying()
     training_part, held_out = _split(usable, training.held_out, key)
     learn_from = training_part.without_starts()
+    if len(learn_from) < 2:
+        raise GradientDataError(
+            f"at least 2 points are needed to learn from, got {len(learn_from)}. Collect more."
+        )
     unseen = None if held_out is None else held_out.without_starts()
     learning = network.learn(learn_from, unseen, key, training)
     report = FitReport(
@@ -74,13 +78,3 @@ def relative_error(learned: Learned, data: GradientData | None) -> float:
     size = np.sqrt(np.mean(data.gradients**2, axis=0))
     scale = 1 / np.where(size > 0, size, 1.0)
     return float(np.linalg.norm(scale * errors) / np.linalg.norm(scale * data.gradients))
-
-
-@eqx.filter_jit
-def _gradients(learned: Learned, positions: jax.Array) -> jax.Array:
-    return jax.lax.map(learned.gradient, positions, batch_size=POINTS_AT_ONCE)
-
-
-def all_gradients(learned: Learned, positions: np.ndarray) -> np.ndarray:
-    """The learned gradient at every row of positions."""
-    return np.asarray(_gradients(learned, jnp.asarray(positions)))

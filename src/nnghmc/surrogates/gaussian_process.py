@@ -9,7 +9,7 @@ import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray
 from scipy.optimize import minimize
 
-from nnghmc.errors import positive_integer
+from nnghmc.errors import check_fields, positive_integer
 from nnghmc.memory import require_memory
 from nnghmc.surrogates.gradient_data import GradientData
 from nnghmc.surrogates.learned import Learned, Learning
@@ -68,8 +68,7 @@ class GaussianProcess:
     training: ClassVar[Training] = Training()
 
     def __post_init__(self) -> None:
-        if self.points is not None:
-            positive_integer("points", self.points)
+        check_fields(self, points=positive_integer)
 
     def learn(
         self,

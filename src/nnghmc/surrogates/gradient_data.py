@@ -27,9 +27,16 @@ class GradientData:
     steps: np.ndarray
 
     def __post_init__(self) -> None:
+        for field in fields(self):
+            object.__setattr__(self, field.name, np.asarray(getattr(self, field.name)))
         lengths = {field.name: len(getattr(self, field.name)) for field in fields(self)}
         if len(set(lengths.values())) > 1:
             raise GradientDataError(f"gradient data must have a row a point, got {lengths}.")
+        if self.positions.ndim != 2 or self.potentials.ndim != 1:
+            raise GradientDataError(
+                "positions and gradients must have shape (points, dimensions) and potentials "
+                f"(points,), got {self.positions.shape} and {self.potentials.shape}."
+            )
         if self.positions.shape != self.gradients.shape:
             raise GradientDataError(
                 "positions and gradients must have the same shape, got "
@@ -85,13 +92,15 @@ class GradientData:
 
     @classmethod
     def concatenate(cls, parts: Sequence["GradientData"]) -> "GradientData":
-        """All points of several parts."""
-        return cls(
-            *(
-                np.concatenate([getattr(part, field.name) for part in parts])
-                for field in fields(cls)
-            )
-        )
+        """All points of several parts; trajectories of different parts stay different ones."""
+        if not parts:
+            raise GradientDataError("there must be at least one part to concatenate, got none.")
+        joined = {
+            field.name: np.concatenate([getattr(part, field.name) for part in parts])
+            for field in fields(cls)
+        }
+        joined["trajectories"] = _renumbered([part.trajectories for part in parts])
+        return cls(**joined)
 
     def select(self, rows: np.ndarray) -> "GradientData":
         """The points of these rows (a mask or indices)."""
@@ -170,3 +179,13 @@ class GradientData:
         groups, member = self._grouped()
         order = np.lexsort((self.steps, member))
         return np.split(order, np.cumsum(np.bincount(member, minlength=len(groups)))[:-1])
+
+
+def _renumbered(parts: Sequence[np.ndarray]) -> np.ndarray:
+    """Trajectory numbers, those of a part moved on where an earlier part has used them."""
+    free, moved = 0, []
+    for numbers in parts:
+        if len(numbers):
+            moved.append(numbers + max(free - int(numbers.min()), 0))
+            free = int(moved[-1].max()) + 1
+    return np.concatenate(moved) if moved else np.empty(0, np.int32)

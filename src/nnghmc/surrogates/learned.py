@@ -1,14 +1,21 @@
 """What a gradient model learns, and what a gradient model is."""
 
-from typing import ClassVar, NamedTuple, Protocol, runtime_checkable
+from collections.abc import Callable
+from typing import Any, ClassVar, NamedTuple, Protocol, runtime_checkable
 
+import equinox as eqx
+import jax
+import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray
 
+from nnghmc.errors import SettingsError, instance_of
 from nnghmc.surrogates.gradient_data import GradientData
 from nnghmc.surrogates.storable import Storable
 from nnghmc.surrogates.training import Training
 from nnghmc.surrogates.whitening import Whitening
+
+ROWS_AT_ONCE = 256
 
 
 class Learned(Storable):
@@ -58,6 +65,21 @@ class Whitened(Learned):
         return self.inner.potential(self.whitening.apply(position))
 
 
+def all_gradients(learned: Learned, positions: np.ndarray) -> np.ndarray:
+    """The learned gradient at every row of positions."""
+    return np.asarray(_at_every_row(learned.gradient, jnp.asarray(positions)))
+
+
+def all_potentials(learned: Learned, positions: np.ndarray) -> np.ndarray:
+    """The learned potential at every row of positions."""
+    return np.asarray(_at_every_row(learned.potential, jnp.asarray(positions)))
+
+
+@eqx.filter_jit
+def _at_every_row(function: Callable[[Array], Array], positions: Array) -> Array:
+    return jax.lax.map(function, positions, batch_size=ROWS_AT_ONCE)
+
+
 class Learning(NamedTuple):
     """What came of learning: losses have a value an epoch, where there are epochs."""
 
@@ -65,6 +87,16 @@ class Learning(NamedTuple):
     losses: np.ndarray = np.empty(0)
     held_out_losses: np.ndarray = np.empty(0)
     remarks: tuple[str, ...] = ()
+
+
+def gradient_model(name: str, value: Any) -> "GradientModel":
+    """Return `value` if it is a gradient model, or say what it should be."""
+    if isinstance(value, type):
+        raise SettingsError(
+            f"{name} must be a gradient model, got the class {value.__name__}; call it, as "
+            f"{value.__name__}()."
+        )
+    return instance_of(name, value, GradientModel)
 
 
 @runtime_checkable

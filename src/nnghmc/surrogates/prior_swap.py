@@ -67,6 +67,12 @@ def swap_prior(
 
 def _log_prior(name: str, given: Any) -> LogPrior:
     if isinstance(given, Posterior):
+        if not given.has_prior_apart:
+            raise SettingsError(
+                f"{name} must have its prior apart from its likelihood, and this posterior is one "
+                "log density. Make it with Posterior(log_likelihood, log_prior, ...), or give the "
+                "two log priors."
+            )
         return given.log_prior
     if given is None or callable(given):
         return given

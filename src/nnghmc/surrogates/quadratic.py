@@ -13,13 +13,17 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray
 
-from nnghmc.errors import GradientDataError, positive_integer, positive_number
+from nnghmc.errors import GradientDataError, check_fields, positive_integer, positive_number
 from nnghmc.surrogates.gradient_data import GradientData
 from nnghmc.surrogates.learned import Learned, Learning
 from nnghmc.surrogates.training import Training
 from nnghmc.surrogates.whitening import Whitening
 
 MOST_DENSE_DIMENSIONS = 1000
+TURNS = 4
+SMALLEST_SHARE = 1e-3
+"""Curvatures are kept above this share of their median: a negative one would carry trajectories
+away, and a flat one would never bring them back."""
 
 
 class QuadraticPotential(Learned):
@@ -54,8 +58,8 @@ class Quadratic:
     """A Gaussian approximation learned from gradients, for posteriors of tall data.
 
     Args:
-        ridge: how strongly the matrix is drawn towards its diagonal where the points say little,
-            relative to their variance.
+        ridge: how strongly the matrix is drawn towards the inverse covariance of the points,
+            relative to what they say.
         rank: beyond 1,000 dimensions, the number of directions that get more than a diagonal.
     """
 
@@ -64,8 +68,7 @@ class Quadratic:
     training: ClassVar[Training] = Training()
 
     def __post_init__(self) -> None:
-        positive_number("ridge", self.ridge)
-        positive_integer("rank", self.rank)
+        check_fields(self, ridge=positive_number, rank=positive_integer)
 
     def learn(
         self,
@@ -91,26 +94,32 @@ class Quadratic:
         centre, scale = data.positions.mean(axis=0), data.positions.std(axis=0)
         positions = (data.positions - centre) / scale
         gradients = (data.gradients - data.gradients.mean(axis=0)) * scale
-        matrix = _symmetric_fit(positions, gradients, self.ridge)
+        matrix = _positive_fit(positions, gradients, self.ridge)
         return Whitening.of_matrix(centre, scale, np.eye(data.dim), matrix)
 
     def _low_rank(self, data: GradientData) -> Whitening:
-        """Each coordinate's own slope, and a matrix on the directions that vary most.
+        """A diagonal, and a matrix on the directions that vary most, found in turns.
 
-        The scales make positions and gradients vary alike, so that a direction stands out in one
-        or the other exactly where the diagonal does not do it justice.
+        The first scales make positions and gradients vary alike, so that a direction stands out in
+        one or the other where a diagonal does not do it justice. What the matrix explains is then
+        taken away, each coordinate gets its own slope from the rest, and so on.
         """
-        rank = min(self.rank, len(data) // 4)
         _require_points(data, 4)
+        rank = min(self.rank, len(data) // 4)
         centre = data.positions.mean(axis=0)
+        away = data.positions - centre
         gradients = data.gradients - data.gradients.mean(axis=0)
         spread = np.maximum(gradients.std(axis=0), np.finfo(float).tiny)
-        scale = np.sqrt(data.positions.std(axis=0) / spread)
-        positions, gradients = (data.positions - centre) / scale, gradients * scale
-        halves = (_leading_directions(part, rank // 2 + 1) for part in (positions, gradients))
-        basis, _ = np.linalg.qr(np.concatenate(list(halves), axis=1))
-        matrix = _symmetric_fit(positions @ basis, gradients @ basis, self.ridge)
-        return Whitening.of_matrix(centre, scale, basis, matrix)
+        whitening = _with_directions(
+            centre, np.sqrt(away.std(axis=0) / spread), away, gradients, rank, self.ridge
+        )
+        for _ in range(TURNS):
+            diagonal = away / np.asarray(whitening.scale) ** 2
+            explained = whitening.pull(whitening.apply(data.positions)) - diagonal
+            slopes = (away * (gradients - explained)).mean(axis=0) / (away**2).mean(axis=0)
+            scale = 1 / np.sqrt(_floored(slopes))
+            whitening = _with_directions(centre, scale, away, gradients, rank, self.ridge)
+        return whitening
 
 
 def _require_points(data: GradientData, dimensions: int) -> None:
@@ -119,6 +128,41 @@ def _require_points(data: GradientData, dimensions: int) -> None:
             f"a quadratic model of {data.dim} dimensions needs more than {dimensions} points, "
             f"got {len(data)}. Collect more draws, or take more steps a draw."
         )
+
+
+def _with_directions(
+    centre: np.ndarray,
+    scale: np.ndarray,
+    away: np.ndarray,
+    gradients: np.ndarray,
+    rank: int,
+    ridge: float,
+) -> Whitening:
+    """A diagonal of these scales, and a matrix on the directions that stand out against it."""
+    positions, gradients = away / scale, gradients * scale
+    halves = [_leading_directions(part, rank // 2 + 1) for part in (positions, gradients)]
+    basis, _ = np.linalg.qr(np.concatenate(halves, axis=1))
+    matrix = _positive_fit(positions @ basis, gradients @ basis, ridge)
+    return Whitening.of_matrix(centre, scale, basis, matrix)
+
+
+def _positive_fit(x: np.ndarray, y: np.ndarray, ridge: float) -> np.ndarray:
+    """The symmetric positive definite H of y ≈ x H, x and y centred, directions all alike.
+
+    It is found where x has unit covariance: a narrow direction, which has large gradients, then
+    counts as much as a wide one, and for a Gaussian H is the identity there.
+    """
+    values, vectors = np.linalg.eigh(x.T @ x / len(x))
+    spread = np.sqrt(np.maximum(values, 1e-14 * values.max()))
+    matrix = _symmetric_fit(x @ vectors / spread, (y @ vectors) * spread, ridge)
+    curvatures, axes = np.linalg.eigh(matrix)
+    positive = (axes * _floored(curvatures)) @ axes.T
+    return vectors @ (positive / np.outer(spread, spread)) @ vectors.T
+
+
+def _floored(curvatures: np.ndarray) -> np.ndarray:
+    middle = np.median(np.abs(curvatures))
+    return np.maximum(curvatures, SMALLEST_SHARE * (middle if middle > 0 else 1.0))
 
 
 def _symmetric_fit(x: np.ndarray, y: np.ndarray, ridge: float) -> np.ndarray:

@@ -3,14 +3,20 @@
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray
 
-from nnghmc.errors import SettingsError
+from nnghmc.errors import SettingsError, instance_of
+from nnghmc.mass_matrix import checked_inverse_mass_matrix
 from nnghmc.surrogates.gradient_data import GradientData
-from nnghmc.surrogates.learned import GradientModel, Learned, Learning
+from nnghmc.surrogates.learned import (
+    GradientModel,
+    Learned,
+    Learning,
+    all_gradients,
+    all_potentials,
+    gradient_model,
+)
 from nnghmc.surrogates.potential_net import PotentialNet
 from nnghmc.surrogates.quadratic import Quadratic, QuadraticPotential
 from nnghmc.surrogates.training import Training
@@ -65,6 +71,8 @@ class QuadraticPlus:
     )
 
     def __post_init__(self) -> None:
+        gradient_model("network", self.network)
+        instance_of("quadratic", self.quadratic, Quadratic)
         if isinstance(self.coordinates, str) and self.coordinates not in ("gradients", "draws"):
             raise SettingsError(
                 'coordinates must be "gradients", "draws" or an inverse mass matrix, got '
@@ -88,7 +96,7 @@ class QuadraticPlus:
         unseen = None if held_out is None else _remainder(held_out, quadratic, whitening)
         learning = self.network.learn(remainder, unseen, key, training)
         if unseen is not None:
-            left = _size(_all_gradients(learning.learned, unseen) - unseen.gradients)
+            left = _size(all_gradients(learning.learned, unseen.positions) - unseen.gradients)
             gain = 1 - (left / _size(unseen.gradients)) ** 2
             if not gain >= LEAST_GAIN:
                 remark = (
@@ -104,12 +112,7 @@ class QuadraticPlus:
             if self.coordinates == "draws":
                 return Whitening.of_draws(data.positions)
             return quadratic.whitening.on_host()
-        matrix = np.asarray(self.coordinates, float)
-        if matrix.shape not in ((data.dim,), (data.dim, data.dim)):
-            raise SettingsError(
-                f"an inverse mass matrix of {data.dim} dimensions must have shape ({data.dim},) or "
-                f"({data.dim}, {data.dim}), got {matrix.shape}."
-            )
+        matrix = checked_inverse_mass_matrix("coordinates", self.coordinates, data.dim)
         return Whitening.of_metric(data.positions.mean(axis=0), matrix)
 
 
@@ -117,17 +120,12 @@ def _remainder(
     data: GradientData, quadratic: QuadraticPotential, whitening: Whitening
 ) -> GradientData:
     """What a quadratic part leaves over, in whitened coordinates."""
-    positions = jnp.asarray(data.positions)
     return replace(
         data,
         positions=whitening.apply(data.positions),
-        potentials=data.potentials - np.asarray(jax.vmap(quadratic.potential)(positions)),
-        gradients=whitening.push(data.gradients - _all_gradients(quadratic, data)),
+        potentials=data.potentials - all_potentials(quadratic, data.positions),
+        gradients=whitening.push(data.gradients - all_gradients(quadratic, data.positions)),
     )
-
-
-def _all_gradients(learned: Learned, data: GradientData) -> np.ndarray:
-    return np.asarray(jax.vmap(learned.gradient)(jnp.asarray(data.positions)))
 
 
 def _size(vectors: np.ndarray) -> float:

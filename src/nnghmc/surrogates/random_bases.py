@@ -11,10 +11,10 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import PRNGKeyArray
 
-from nnghmc.errors import positive_integer, positive_number
+from nnghmc.errors import check_fields, positive_integer, positive_number
 from nnghmc.memory import require_memory
 from nnghmc.surrogates.gradient_data import GradientData
-from nnghmc.surrogates.layers import Layers, checked_activation
+from nnghmc.surrogates.layers import ACTIVATIONS, Layers, checked_activation
 from nnghmc.surrogates.learned import Learning
 from nnghmc.surrogates.potential_net import NetworkPotential
 from nnghmc.surrogates.scaling import Standardisation
@@ -40,10 +40,8 @@ class RandomBases:
     training: ClassVar[Training] = Training()
 
     def __post_init__(self) -> None:
-        positive_integer("hidden", self.hidden)
+        check_fields(self, hidden=positive_integer, ridge=positive_number)
         checked_activation(self.activation)
-        if self.ridge is not None:
-            positive_number("ridge", self.ridge)
 
     def learn(
         self,
@@ -61,7 +59,9 @@ class RandomBases:
         )
         positions = Standardisation.of(data.positions)
         layers = in_precision_of_positions(self._random_layers(data.dim, key))
-        bases = np.asarray(_hidden(layers, jnp.asarray(positions.apply(data.positions))))
+        inputs = jnp.asarray(positions.apply(data.positions))
+        hidden = inputs @ layers.weights[0].T + layers.biases[0]
+        bases = np.asarray(ACTIVATIONS[self.activation](hidden))
         centre, level = bases.mean(axis=0), data.potentials.mean()
         weights = _ridge_regression(bases - centre, data.potentials - level, self.ridge)
         last = jnp.asarray(weights[np.newaxis])
@@ -78,16 +78,11 @@ class RandomBases:
         return Layers((directions, empty[0]), (biases, empty[1]), self.activation)
 
 
-@jax.jit
-def _hidden(layers: Layers, positions: jax.Array) -> jax.Array:
-    """What the hidden layer makes of rows of positions."""
-    width = layers.weights[0].shape[0]
-    read = layers.with_last(jnp.eye(width), jnp.zeros(width))
-    return jax.vmap(read)(positions)
-
-
 def _ridge_regression(x: np.ndarray, y: np.ndarray, ridge: float | None) -> np.ndarray:
-    """Weights w that minimise |y - x w|² + ridge s |w|², s the largest squared singular value."""
+    """Weights w that minimise |y - x w|² + ridge s |w|², s the largest squared singular value.
+
+    Both x and y are centred. Without a ridge, generalised cross-validation chooses one.
+    """
     left, values, right = np.linalg.svd(x, full_matrices=False)
     squares, projected = values**2, left.T @ y
     outside = np.sum(y**2) - np.sum(projected**2)
@@ -97,7 +92,7 @@ def _ridge_regression(x: np.ndarray, y: np.ndarray, ridge: float | None) -> np.n
 
     def validation_error(ridge: float) -> float:
         left_over = 1 - shrinkage(ridge)
-        freedom = len(y) - np.sum(1 - left_over)
+        freedom = len(y) - 1 - np.sum(1 - left_over)  # the mean took one
         return float((outside + np.sum((left_over * projected) ** 2)) / max(freedom, 1e-9) ** 2)
 
     best = ridge if ridge is not None else min(RIDGES, key=validation_error)

@@ -11,7 +11,7 @@ import numpy as np
 import optax
 from jaxtyping import Array, Float, Int, PRNGKeyArray, PyTree
 
-from nnghmc.errors import SettingsError, positive_integer, positive_number
+from nnghmc.errors import check_fields, positive_integer, positive_number, share
 from nnghmc.memory import require_memory
 from nnghmc.precision import position_dtype
 
@@ -58,16 +58,16 @@ class Training:
     most_steps: int | None = None
 
     def __post_init__(self) -> None:
-        positive_integer("epochs", self.epochs)
-        positive_integer("batch_size", self.batch_size)
-        positive_number("learning_rate", self.learning_rate)
-        if self.stop_change is not None:
-            positive_number("stop_change", self.stop_change)
-        if not isinstance(self.held_out, int | float) or not 0 <= self.held_out < 1:
-            raise SettingsError(f"held_out must lie between 0 and 1, got {self.held_out!r}.")
-        for name in ("patience", "most_steps"):
-            if getattr(self, name) is not None:
-                positive_integer(name, getattr(self, name))
+        check_fields(
+            self,
+            epochs=positive_integer,
+            batch_size=positive_integer,
+            learning_rate=positive_number,
+            stop_change=positive_number,
+            held_out=share,
+            patience=positive_integer,
+            most_steps=positive_integer,
+        )
 
     def for_points(self, number: int, capacity: int) -> "Training":
         """With no batch larger than the points, and no more steps than allowed.
@@ -102,8 +102,8 @@ def train(
     trajectories are reversible to the rounding of positions.
     """
     points = _Points.of(rows)
-    if not training.patience:
-        held_out = None
+    if training.patience is None or held_out is None:
+        training, held_out = replace(training, patience=None), None
     _check_size(network, rows, key)
     training = training.for_points(int(points.number), points.capacity)
     unseen = None if held_out is None else _Points.of(held_out)

@@ -13,9 +13,6 @@ from jaxtyping import Array, Float
 
 from nnghmc.surrogates.storable import Storable
 
-SMALLEST_SHARE = 1e-3
-"""Stretches are kept above this share of their median: no direction is taken for flat."""
-
 
 class Whitening(Storable):
     """The coordinates z = T (q - m); every method takes single vectors or rows of them."""
@@ -54,9 +51,9 @@ class Whitening(Storable):
     def of_matrix(
         cls, centre: np.ndarray, scale: np.ndarray, basis: np.ndarray, matrix: np.ndarray
     ) -> "Whitening":
-        """Coordinates in which a quadratic with this curvature, in the scaled basis, is |z|²/2."""
+        """Coordinates in which a quadratic of this curvature, in the scaled basis, is ½|z|²."""
         values, vectors = np.linalg.eigh(matrix)
-        values = np.maximum(values, SMALLEST_SHARE * np.median(np.abs(values)))
+        values = np.maximum(values, np.finfo(float).eps * values.max())
         return cls(centre, scale, basis @ vectors, np.sqrt(values))
 
     @classmethod
