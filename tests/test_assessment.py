@@ -43,7 +43,6 @@ TARGETS = {
     ("name", "network"),
     [
         *((name, QuadraticPlus()) for name in TARGETS),
-        ("banana", GradientMLP(100)),
         ("skewed", Quadratic()),  # a poor model: acceptance is far below that of the true gradient
     ],
 )

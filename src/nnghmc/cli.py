@@ -127,15 +127,18 @@ def sample_command(
         "inverse_mass_matrix": _loaded_matrix(inverse_mass_matrix),
         "warmup": warmup,
         "network": _model(network, hidden),
-        "surrogate": None if surrogate is None else load_surrogate(surrogate),
         "mini_batches": MiniBatches(batch_size, friction),
         "epochs": epochs,
         "schedule": TrainingSchedule(start, stop, every, tolerance=tolerance),
         "progress": progress,
     }
     runs: list[Run] = []
+    learned = None if surrogate is None else load_surrogate(surrogate)
     for name in dict.fromkeys(method):
-        runs.append(sample(posterior, draws, chains, seed, name.value, **settings))
+        reused = learned if name is NNGHMC else None
+        runs.append(
+            sample(posterior, draws, chains, seed, name.value, surrogate=reused, **settings)
+        )
         if not runs[-1].complete:
             break
     _report(runs, ess.value, folder)

@@ -118,20 +118,11 @@ def sample(
             f"the posterior was made in {posterior.initial.dtype} and JAX now computes in "
             f"{position_dtype()}; make it anew after changing jax_enable_x64."
         )
-    known = METHODS[one_of("method", method, tuple(METHODS))]
-    if inverse_mass_matrix is not None and not known.mass_matrix:
-        raise SettingsError(f"{known.title} has no mass matrix; leave inverse_mass_matrix out.")
-    mini_batches = instance_of("mini_batches", mini_batches or MiniBatches(), MiniBatches)
+    one_of("method", method, tuple(METHODS))
+    if inverse_mass_matrix is not None and not METHODS[method].mass_matrix:
+        title = METHODS[method].title
+        raise SettingsError(f"{title} has no mass matrix; leave inverse_mass_matrix out.")
     tuning = Tuning.checked(step_size, num_steps, inverse_mass_matrix, posterior.dim)
-    if known.mini_batches:
-        mini_batches.check_fits(posterior.num_observations, known.title)
-        mini_batches.check_step(tuning.largest_step)
-    if surrogate is not None:
-        instance_of("surrogate", surrogate, Surrogate).check_fits(posterior)
-        if method != "nnghmc":
-            raise SettingsError(
-                f'only method="nnghmc" uses a surrogate, got {method!r}; leave it out.'
-            )
     model = _model(network)
     plan = _Plan(
         draws=positive_integer("draws", draws),
@@ -143,8 +134,8 @@ def sample(
         network=model,
         training=_merged(instance_of("training", training or model.training, Training), epochs),
         schedule=instance_of("schedule", schedule or TrainingSchedule(), TrainingSchedule),
-        surrogate=surrogate,
-        mini_batches=mini_batches,
+        surrogate=_checked_surrogate(surrogate, posterior, method),
+        mini_batches=_checked_mini_batches(mini_batches, posterior, method, tuning),
         initial_positions=initial_positions,
     )
     if chunk_size is not None:
@@ -158,6 +149,27 @@ def _model(network: GradientModel | str) -> GradientModel:
     if isinstance(network, str):
         return MODELS[one_of("network", network, tuple(MODELS))]()
     return gradient_model("network", network)
+
+
+def _checked_surrogate(
+    surrogate: Surrogate | None, posterior: Posterior, method: str
+) -> Surrogate | None:
+    if surrogate is None:
+        return None
+    instance_of("surrogate", surrogate, Surrogate).check_fits(posterior)
+    if method != "nnghmc":
+        raise SettingsError(f'only method="nnghmc" uses a surrogate, got {method!r}; leave it out.')
+    return surrogate
+
+
+def _checked_mini_batches(
+    given: MiniBatches | None, posterior: Posterior, method: str, tuning: Tuning
+) -> MiniBatches:
+    mini_batches = instance_of("mini_batches", given or MiniBatches(), MiniBatches)
+    if METHODS[method].mini_batches:
+        mini_batches.check_fits(posterior.num_observations, METHODS[method].title)
+        mini_batches.check_step(tuning.largest_step)
+    return mini_batches
 
 
 def _merged(training: Training, epochs: int | None) -> Training:

@@ -17,7 +17,7 @@ def truth():
 
 @pytest.fixture(scope="module")
 def runs():
-    return bias.all_runs(bias.small_regression(), 1000, seed=1, progress=False)
+    return bias.all_runs(bias.small_regression(), 500, seed=1, progress=False)
 
 
 def test_the_grid_is_fine_and_wide_enough(truth):

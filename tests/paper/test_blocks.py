@@ -10,7 +10,7 @@ from nnghmc.plots import save
 
 @pytest.fixture(scope="module")
 def surrogates():
-    data = blocks.collected(rows=20_000, columns=80, progress=False)
+    data = blocks.collected(rows=10_000, columns=80, progress=False)
     assert len(data.without_starts()) == 4000
     models = {
         "one network of 400 units": (GradientMLP(160), Training()),

@@ -12,7 +12,7 @@ from nnghmc.plots import save
 @pytest.fixture(scope="module")
 def runs():
     make = partial(logistic, rows=300, columns=6)
-    return four_runs(make, 500, progress=False, step_size=0.12, num_steps=(2, 12), warmup=100)
+    return four_runs(make, 300, progress=False, step_size=0.12, num_steps=(2, 12), warmup=100)
 
 
 def test_nothing_was_learned_anew(runs):
@@ -20,7 +20,7 @@ def test_nothing_was_learned_anew(runs):
     assert moved.handed_over
     assert moved.gradient_data is None
     assert moved.cost.sample.true_gradients == 0
-    assert moved.cost.sample.true_potentials == 8 * 2000
+    assert moved.cost.sample.true_potentials == 8 * 1200
 
 
 def test_means_and_spreads_are_those_of_standard_hmc_under_the_new_prior(runs):

@@ -39,7 +39,6 @@ MODELS = {
     "QuadraticPlus, free field": QuadraticPlus(GradientMLP(40)),
     "QuadraticPlus, blocks": QuadraticPlus(BlockMLP(2, 20)),
     "QuadraticPlus, process": QuadraticPlus(GaussianProcess(300)),
-    "QuadraticPlus, draws": QuadraticPlus(PotentialNet(40, "silu"), coordinates="draws"),
     "QuadraticPlus, metric": QuadraticPlus(PotentialNet(40, "silu"), np.array([0.3, 0.6, 50.0])),
 }
 FREE_FIELDS = ["GradientMLP", "GradientMLP, deep", "BlockMLP"]
