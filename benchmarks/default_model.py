@@ -9,7 +9,6 @@ gradient is what can be reached.
 
 import argparse
 import time
-from pathlib import Path
 from typing import NamedTuple
 
 import jax
@@ -29,9 +28,8 @@ from nnghmc import (
     sample,
 )
 from nnghmc.paper.targets import banana, gaussian, logistic
-from nnghmc.provenance import provenance
+from report import publish, table
 
-RESULTS = Path(__file__).parent / "results" / "default_model.md"
 MODELS = {
     "default": QuadraticPlus(),
     "quadratic": Quadratic(),
@@ -130,36 +128,27 @@ def measure(name, target):
     return rows
 
 
-def table(rows):
-    lines = [
-        "# Gradient models side by side",
-        "",
-        f"Made by `make bench`. {provenance()}.",
-        "",
+def lines_of(rows):
+    def cells(show):
+        return [[show(row[model]) if model in row else "" for model in MODELS] for row in rows]
+
+    seen = cells(lambda found: f"{found[0]:.2f} ({found[1]:.2f})")
+    seconds = cells(lambda found: f"{found[2]:.1f}")
+    targets = [row["target"] for row in rows]
+    return [
         "Acceptance seen (and predicted, before the first learned draw, from held-out "
         "trajectories). All models learn from the same gradients; the number after a target is its "
         "dimension.",
-        "",
-        "| target | true gradient | " + " | ".join(MODELS) + " |",
-        "|---|---:|" + "---:|" * len(MODELS),
-    ]
-    for row in rows:
-        cells = [f"{row[m][0]:.2f} ({row[m][1]:.2f})" if m in row else "" for m in MODELS]
-        lines.append(f"| {row['target']} | {row['true']:.2f} | " + " | ".join(cells) + " |")
-    lines += [
-        "",
+        *table(
+            ("target", "true gradient", *MODELS),
+            [(row["target"], f"{row['true']:.2f}", *s) for row, s in zip(rows, seen, strict=True)],
+        ),
         "Seconds of the fit, compiling included:",
+        *table(("target", *MODELS), [(name, *s) for name, s in zip(targets, seconds, strict=True)]),
+        "What the default reported:",
         "",
-        "| target | " + " | ".join(MODELS) + " |",
-        "|---|" + "---:|" * len(MODELS),
+        *(f"- {row['target']}: {row['default'][3]}." for row in rows),
     ]
-    for row in rows:
-        cells = [f"{row[m][2]:.1f}" if m in row else "" for m in MODELS]
-        lines.append(f"| {row['target']} | " + " | ".join(cells) + " |")
-    lines += ["", "What the default reported:", ""]
-    lines += [f"- {row['target']}: {row['default'][3]}." for row in rows]
-    lines.append("")
-    return "\n".join(lines)
 
 
 def main():
@@ -171,11 +160,7 @@ def main():
         if not (quick and name.startswith("logistic 50")):
             rows += measure(name, target)
             print(name, "done", flush=True)
-    text = table(rows)
-    print(text)
-    if not quick:
-        RESULTS.parent.mkdir(exist_ok=True)
-        RESULTS.write_text(text)
+    publish("default_model", "Gradient models side by side", lines_of(rows), quick=quick)
 
 
 if __name__ == "__main__":

@@ -1,8 +1,8 @@
 """One leapfrog step along the default's learned gradient, against a bare network of its width.
 
 The bare network is two matrix products with an activation between them, W₂ φ(W₁ q), evaluated in a
-loop with nothing around it: no biases, no quadratic part, no momentum. Rounds alternate in one
-process, since the machine is shared; the ratio is that of the medians.
+loop with nothing around it: no biases, no quadratic part, no momentum. Short rounds alternate in
+one process, since the machine is shared and its speed drifts; the ratio is that of the medians.
 
     python benchmarks/learned_step.py [--quick]
 """
@@ -11,7 +11,6 @@ import argparse
 import statistics
 import sys
 import time
-from pathlib import Path
 
 import equinox as eqx
 import jax
@@ -22,10 +21,9 @@ from blackjax.mcmc.metrics import default_metric
 
 from nnghmc import GradientData, QuadraticPlus, fit
 from nnghmc.kernels.leapfrog import gradient_alone, leapfrog
-from nnghmc.provenance import provenance
 from nnghmc.surrogates.quadratic_plus import Sum
+from report import publish, table
 
-RESULTS = Path(__file__).parent / "results" / "learned_step.md"
 DIMENSIONS = (20, 200)
 CHAINS = (1, 8, 64)
 LIMIT = 1.5
@@ -81,7 +79,7 @@ def measure(dim, chains, rounds):
     first = jnp.asarray(generator.normal(size=(width, dim)) / np.sqrt(dim))
     second = jnp.asarray(generator.normal(size=(dim, width)) / np.sqrt(width))
     positions = jnp.asarray(generator.normal(size=(chains, dim)))
-    times = jnp.asarray(max(200, 20_000 // chains))
+    times = jnp.asarray(max(100, 5_000 // chains))
     ours, bare = (leapfrog_steps, learned), (bare_network, first, second)
     seconds = {name: [] for name in ("ours", "bare")}
     for attempt in range(rounds + 1):
@@ -94,39 +92,36 @@ def measure(dim, chains, rounds):
     return {"dim": dim, "width": width, "chains": chains, **medians, "ratio": ratio}
 
 
-def table(rows):
-    lines = [
-        "# One leapfrog step of the default against a bare network",
-        "",
-        f"Made by `make bench`. {provenance()}.",
-        "",
-        "Microseconds for all chains together, double precision. Ours is a whole leapfrog step "
-        "along the default's gradient: quadratic part, network of the width given, positions and "
-        "momenta. The bare network is two matrix products with an activation between them, of the "
-        "same width, and nothing else.",
-        "",
-        "| dimensions | width | chains | ours, µs | bare, µs | ratio |",
-        "|---:|---:|---:|---:|---:|---:|",
+def lines_of(rows):
+    return [
+        "Microseconds for all chains together, double precision; the median of many short rounds "
+        "that alternate. Ours is a whole leapfrog step along the default's gradient: quadratic "
+        "part, network of the width given, positions and momenta. The bare network is two matrix "
+        "products with an activation between them, of the same width, and nothing else.",
+        *table(
+            ("dimensions", "width", "chains", "ours, µs", "bare, µs", "ratio"),
+            [
+                (
+                    f"{row['dim']}",
+                    f"{row['width']}",
+                    f"{row['chains']}",
+                    f"{1e6 * row['ours']:.1f}",
+                    f"{1e6 * row['bare']:.1f}",
+                    f"{row['ratio']:.2f}",
+                )
+                for row in rows
+            ],
+        ),
     ]
-    lines += [
-        f"| {row['dim']} | {row['width']} | {row['chains']} | {1e6 * row['ours']:.1f} "
-        f"| {1e6 * row['bare']:.1f} | {row['ratio']:.2f} |"
-        for row in rows
-    ]
-    lines.append("")
-    return "\n".join(lines)
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--quick", action="store_true", help="fewer rounds; prints, writes nothing")
     quick = parser.parse_args().quick
-    rows = [measure(dim, chains, 3 if quick else 15) for dim in DIMENSIONS for chains in CHAINS]
-    text = table(rows)
-    print(text)
-    if not quick:
-        RESULTS.parent.mkdir(exist_ok=True)
-        RESULTS.write_text(text)
+    rows = [measure(dim, chains, 9 if quick else 60) for dim in DIMENSIONS for chains in CHAINS]
+    title = "One leapfrog step of the default against a bare network"
+    publish("learned_step", title, lines_of(rows), quick=quick)
     if any(row["ratio"] > LIMIT for row in rows):
         sys.exit(f"a ratio is above {LIMIT}")
 

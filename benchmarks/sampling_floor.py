@@ -21,9 +21,8 @@ import jax.numpy as jnp
 
 from nnghmc import GradientMLP, TrainingSchedule, sample
 from nnghmc.paper.targets import logistic
-from nnghmc.provenance import provenance
+from report import publish, table
 
-RESULTS = Path(__file__).parent / "results" / "sampling_floor.md"
 STEP_SIZE, NUM_STEPS, HIDDEN = 0.01, 20, 100
 LIMIT = 1.3
 
@@ -111,40 +110,41 @@ def _status(name):
     raise KeyError(name)
 
 
-def table(rows, memory):
-    lines = [
-        "# The sampling phase against its floor",
-        "",
-        f"Made by `make bench`. {provenance()}.",
-        "",
+def lines_of(rows, memory):
+    return [
         f"Logistic regression, 50,000 × 200, double precision; L = {NUM_STEPS}, "
         f"h = {HIDDEN}. Milliseconds a draw (all chains together); the floor is the true "
         "potential evaluations timed alone, in a compiled loop. Compiling is the whole run's, "
         "all phases, and not part of the other columns.",
-        "",
-        "| chains | floor, ms | sampling, ms | ratio | compiling, s |",
-        "|---:|---:|---:|---:|---:|",
-    ]
-    lines += [
-        f"| {row['chains']} | {1e3 * row['floor']:.2f} | {1e3 * row['sample']:.2f} "
-        f"| {row['ratio']:.2f} | {row['compile']:.1f} |"
-        for row in rows
-    ]
-    lines += [
-        "",
+        *table(
+            ("chains", "floor, ms", "sampling, ms", "ratio", "compiling, s"),
+            [
+                (
+                    f"{row['chains']}",
+                    f"{1e3 * row['floor']:.2f}",
+                    f"{1e3 * row['sample']:.2f}",
+                    f"{row['ratio']:.2f}",
+                    f"{row['compile']:.1f}",
+                )
+                for row in rows
+            ],
+        ),
         "Memory of a whole process with 8 chains (the data are 76 MB), after a first run that "
         "compiled everything, and its peak over a second one:",
-        "",
-        "| draws a chain | before, MB | peak, MB | growth, MB | draws and statistics, MB |",
-        "|---:|---:|---:|---:|---:|",
+        *table(
+            ("draws a chain", "before, MB", "peak, MB", "growth, MB", "draws and statistics, MB"),
+            [
+                (
+                    f"{draws:,}",
+                    f"{found['before']:.0f}",
+                    f"{found['peak']:.0f}",
+                    f"{found['peak'] - found['before']:.0f}",
+                    f"{found['kept']:.0f}",
+                )
+                for draws, found in memory.items()
+            ],
+        ),
     ]
-    lines += [
-        f"| {draws:,} | {found['before']:.0f} | {found['peak']:.0f} "
-        f"| {found['peak'] - found['before']:.0f} | {found['kept']:.0f} |"
-        for draws, found in memory.items()
-    ]
-    lines.append("")
-    return "\n".join(lines)
 
 
 def main():
@@ -161,11 +161,9 @@ def main():
     posterior = logistic()
     rows = [measure(posterior, chains, draws, rounds) for chains in (1, 8)]
     del posterior
-    text = table(rows, {draws: memory_of(draws) for draws in memory_draws})
-    print(text)
-    if not arguments.quick:
-        RESULTS.parent.mkdir(exist_ok=True)
-        RESULTS.write_text(text)
+    lines = lines_of(rows, {draws: memory_of(draws) for draws in memory_draws})
+    title = "The sampling phase against its floor"
+    publish("sampling_floor", title, lines, quick=arguments.quick)
     if any(row["ratio"] > LIMIT for row in rows):
         sys.exit(f"a ratio is above {LIMIT}")
 

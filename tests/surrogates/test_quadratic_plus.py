@@ -8,6 +8,7 @@ from nnghmc.errors import SettingsError
 from nnghmc.surrogates.learned import Whitened
 from nnghmc.surrogates.quadratic import QuadraticPotential
 from nnghmc.surrogates.quadratic_plus import Sum
+from nnghmc.surrogates.training import Lesson
 from nnghmc.surrogates.whitening import Whitening
 
 ROOT = np.array([[2.0, 0.0, 0.0], [0.7, 1.0, 0.0], [0.1, -0.2, 0.05]])
@@ -113,7 +114,7 @@ def test_gradients_follow_the_chain_rule(source):
 def test_networks_absorb_the_whitening(model):
     """What was folded into the weights is what the chain rule says."""
     training = Training(epochs=2)
-    learned = model.learn(noisy_gaussian(0.3), None, jax.random.key(0), training).learned
+    learned = model.learn(Lesson(noisy_gaussian(0.3), None, jax.random.key(0), training)).learned
     whitening = whitenings()["metric"].on_device()
     folded, wrapped = learned.under(whitening), Whitened(learned, whitening)
     for position in np.random.default_rng(1).normal(size=(4, 3)):

@@ -55,10 +55,18 @@ class HMCInfo(NamedTuple):
     path: Path
 
 
-Propose = Callable[
-    [PRNGKeyArray, HMCState, Array, Array | float, Array | int], tuple[HMCState, Array, Path]
-]
-"""(key, state, momentum, step size, steps) -> (proposal, its momentum, the path there)."""
+class Launch(NamedTuple):
+    """What a trajectory starts with; the key is for fields that are random."""
+
+    key: PRNGKeyArray
+    state: HMCState
+    momentum: Float[Array, " dim"]
+    step_size: Array | float
+    num_steps: Array | int
+
+
+Propose = Callable[[Launch], tuple[HMCState, Array, Path]]
+"""launch -> (proposal, its momentum, the path there)."""
 
 
 def hmc(
@@ -119,14 +127,9 @@ def _along(
     """Proposals at the end of a trajectory along a field."""
     leapfrog_step = leapfrog(field, metric.kinetic_energy)
 
-    def propose(
-        key: PRNGKeyArray,
-        state: HMCState,
-        momentum: Array,
-        step_size: Array | float,
-        num_steps: Array | int,
-    ) -> tuple[HMCState, Array, Path]:
-        start = IntegratorState(state.position, momentum, -state.potential, -state.gradient)
+    def propose(launch: Launch) -> tuple[HMCState, Array, Path]:
+        _, (position, potential, gradient), momentum, step_size, num_steps = launch
+        start = IntegratorState(position, momentum, -potential, -gradient)
         end, path = integrate(leapfrog_step, start, step_size, num_steps, record_steps)
         return HMCState(end.position, potential_at(end), -end.logdensity_grad), end.momentum, path
 
@@ -148,7 +151,8 @@ def metropolis_transition(
         momentum_key, accept_key, length_key, propose_key = jax.random.split(rng_key, 4)
         step_size, num_steps = drawn_length(length_key, *length)
         momentum = metric.sample_momentum(momentum_key, state.position)
-        proposal, end_momentum, path = propose(propose_key, state, momentum, step_size, num_steps)
+        launch = Launch(propose_key, state, momentum, step_size, num_steps)
+        proposal, end_momentum, path = propose(launch)
 
         start_energy = state.potential + metric.kinetic_energy(momentum)
         end_energy = proposal.potential + metric.kinetic_energy(end_momentum)

@@ -18,7 +18,13 @@ from blackjax.mcmc.metrics import Metric, MetricTypes, default_metric
 from blackjax.sgmcmc import diffusions
 from jaxtyping import Array, PRNGKeyArray
 
-from nnghmc.kernels.hmc import DIVERGENCE_THRESHOLD, HMCInfo, HMCState, metropolis_transition
+from nnghmc.kernels.hmc import (
+    DIVERGENCE_THRESHOLD,
+    HMCInfo,
+    HMCState,
+    Launch,
+    metropolis_transition,
+)
 from nnghmc.kernels.leapfrog import Path, gradient_alone, leapfrog
 from nnghmc.kernels.tuning import Jittered, drawn_length
 
@@ -110,13 +116,8 @@ def metropolis_sghmc(
     """Leapfrog along mini-batch gradients, with a Metropolis test on the true potential: exact."""
     metric = default_metric(inverse_mass_matrix)
 
-    def propose(
-        key: PRNGKeyArray,
-        state: HMCState,
-        momentum: Array,
-        step_size: Array | float,
-        num_steps: Array | int,
-    ) -> tuple[HMCState, Array, Path]:
+    def propose(launch: Launch) -> tuple[HMCState, Array, Path]:
+        key, state, momentum, step_size, num_steps = launch
         position, momentum = _trajectory(
             batch_gradient, metric, key, state.position, momentum, step_size, num_steps
         )

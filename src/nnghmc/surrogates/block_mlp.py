@@ -6,16 +6,15 @@ from typing import ClassVar
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, PRNGKeyArray, PyTree
+from jaxtyping import Array, Float, PRNGKeyArray
 
 from nnghmc.errors import check_fields, positive_integer
-from nnghmc.surrogates.gradient_data import GradientData
-from nnghmc.surrogates.gradient_mlp import train_standardised
+from nnghmc.surrogates.gradient_mlp import FreeField
 from nnghmc.surrogates.layers import ACTIVATIONS, checked_activation
 from nnghmc.surrogates.learned import Learned, Learning
 from nnghmc.surrogates.scaling import Standardisation
 from nnghmc.surrogates.storable import Storable
-from nnghmc.surrogates.training import Training
+from nnghmc.surrogates.training import Lesson, Training
 
 
 class BlockLayers(Storable):
@@ -50,7 +49,7 @@ class BlockGradient(Learned):
 
 
 @dataclass(frozen=True)
-class BlockMLP:
+class BlockMLP(FreeField):
     """The paper's remedy for many dimensions: a small network for each block of the gradient.
 
     Args:
@@ -69,17 +68,9 @@ class BlockMLP:
         check_fields(self, blocks=positive_integer, hidden=positive_integer)
         checked_activation(self.activation)
 
-    def learn(
-        self,
-        data: GradientData,
-        held_out: GradientData | None,
-        key: PRNGKeyArray,
-        training: Training,
-    ) -> Learning:
+    def learn(self, lesson: Lesson) -> Learning:
         """Train all blocks on the gradients, at once."""
-        positions, trained, gradients = train_standardised(self, data, held_out, key, training)
-        learned = BlockGradient(positions, trained.network, gradients)
-        return Learning(learned, trained.losses, trained.held_out_losses)
+        return self.trained_on(lesson, BlockGradient)
 
     def build(self, dim: int, key: PRNGKeyArray) -> BlockLayers:
         """Untrained networks with random weights, in single precision."""
@@ -97,7 +88,3 @@ class BlockMLP:
         return BlockLayers(
             inward.weight, inward.bias, outward.weight, outward.bias, self.activation
         )
-
-    def loss(self, network: BlockLayers, row: PyTree) -> Array:
-        """The mean squared error of a standardised gradient."""
-        return jnp.mean((network(row["inputs"]) - row["outputs"]) ** 2)

@@ -11,7 +11,7 @@ from nnghmc.surrogates.gradient_data import GradientData
 from nnghmc.surrogates.learned import GradientModel, Learned, all_gradients, gradient_model
 from nnghmc.surrogates.storage import FitReport
 from nnghmc.surrogates.surrogate import Surrogate
-from nnghmc.surrogates.training import Training
+from nnghmc.surrogates.training import Lesson, Training
 
 LEAST_HELD_OUT = 20
 
@@ -39,7 +39,7 @@ def fit(
             f"at least 2 points are needed to learn from, got {len(learn_from)}. Collect more."
         )
     unseen = None if held_out is None else held_out.without_starts()
-    learning = network.learn(learn_from, unseen, key, training)
+    learning = network.learn(Lesson(learn_from, unseen, key, training))
     report = FitReport(
         model=type(network).__name__,
         losses=learning.losses,

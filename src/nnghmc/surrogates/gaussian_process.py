@@ -6,15 +6,14 @@ from typing import ClassVar
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, PRNGKeyArray
+from jaxtyping import Array, Float
 from scipy.optimize import minimize
 
 from nnghmc.errors import check_fields, positive_integer
 from nnghmc.memory import require_memory
-from nnghmc.surrogates.gradient_data import GradientData
 from nnghmc.surrogates.learned import Learned, Learning
 from nnghmc.surrogates.scaling import Standardisation
-from nnghmc.surrogates.training import Training
+from nnghmc.surrogates.training import Lesson, Training
 
 MATRICES_AT_ONCE = 8
 """Matrices of points × points that fitting holds in memory, by the derivative's account."""
@@ -70,15 +69,9 @@ class GaussianProcess:
     def __post_init__(self) -> None:
         check_fields(self, points=positive_integer)
 
-    def learn(
-        self,
-        data: GradientData,
-        held_out: GradientData | None,
-        key: PRNGKeyArray,
-        training: Training,
-    ) -> Learning:
+    def learn(self, lesson: Lesson) -> Learning:
         """Maximise the marginal likelihood, then solve for the weights; there are no epochs."""
-        data = data.with_potentials("GaussianProcess").thinned(self.points)
+        data = lesson.data.with_potentials("GaussianProcess").thinned(self.points)
         require_memory(
             MATRICES_AT_ONCE * 8 * len(data) ** 2,
             f"a Gaussian process of {len(data):,} points",

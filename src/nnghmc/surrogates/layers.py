@@ -62,9 +62,22 @@ class Layers(Storable):
             hidden = weight @ activation(hidden) + bias
         return hidden
 
-    def with_first(self, weight: Array, bias: Array) -> "Layers":
-        """The same with another first layer."""
-        return Layers((weight, *self.weights[1:]), (bias, *self.biases[1:]), self.activation)
+    def before_first(self, pull: Callable[[Array], Array], centre: Array | None = None) -> "Layers":
+        """The same layers after a linear map of their input, absorbed into the first.
+
+        `pull` multiplies the rows of its weights by the map's matrix; `centre` is subtracted from
+        the mapped input.
+        """
+        weight, bias = self.weights[0], self.biases[0]
+        bias = bias if centre is None else bias - weight @ centre
+        return Layers((pull(weight), *self.weights[1:]), (bias, *self.biases[1:]), self.activation)
+
+    def after_last(self, linear: Callable[[Array], Array], shift: Array | float = 0.0) -> "Layers":
+        """The same layers with a linear map of their output, absorbed into the last.
+
+        `linear` takes outputs, or rows of them.
+        """
+        return self.with_last(linear(self.weights[-1].T).T, linear(self.biases[-1]) + shift)
 
     def with_last(self, weight: Array, bias: Array) -> "Layers":
         """The same with another last layer."""

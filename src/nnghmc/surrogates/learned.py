@@ -7,12 +7,11 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, PRNGKeyArray
+from jaxtyping import Array, Float
 
 from nnghmc.errors import SettingsError, instance_of
-from nnghmc.surrogates.gradient_data import GradientData
 from nnghmc.surrogates.storable import Storable
-from nnghmc.surrogates.training import Training
+from nnghmc.surrogates.training import Lesson, Training
 from nnghmc.surrogates.whitening import Whitening
 
 ROWS_AT_ONCE = 256
@@ -105,11 +104,5 @@ class GradientModel(Protocol):
 
     training: ClassVar[Training]
 
-    def learn(
-        self,
-        data: GradientData,
-        held_out: GradientData | None,
-        key: PRNGKeyArray,
-        training: Training,
-    ) -> Learning:
-        """Learn from finite gradient data; held-out data may say when to stop."""
+    def learn(self, lesson: Lesson) -> Learning:
+        """Learn what the lesson has to teach."""

@@ -13,7 +13,7 @@ from nnghmc.surrogates.gradient_data import GradientData
 from nnghmc.surrogates.layers import Hidden, Layers, checked_activation, checked_hidden
 from nnghmc.surrogates.learned import Learned, Learning
 from nnghmc.surrogates.scaling import Standardisation
-from nnghmc.surrogates.training import Training, train
+from nnghmc.surrogates.training import Lesson, Training, train
 from nnghmc.surrogates.whitening import Whitening
 
 LESSONS = ("gradients", "potentials", "both")
@@ -34,9 +34,8 @@ class NetworkPotential(Learned):
         cls, positions: Standardisation, layers: Layers, scale: float
     ) -> "NetworkPotential":
         """Layers trained from standardised positions to potentials in units of `scale`."""
-        layers = layers.with_first(layers.weights[0] / positions.scale, layers.biases[0])
-        last, bias = layers.weights[-1], layers.biases[-1]
-        return cls(positions.mean, layers.with_last(scale * last, scale * bias))
+        layers = layers.before_first(lambda weight: weight / positions.scale)
+        return cls(positions.mean, layers.after_last(lambda output: scale * output))
 
     @property
     def conservative(self) -> bool:
@@ -53,8 +52,7 @@ class NetworkPotential(Learned):
 
     def under(self, whitening: Whitening) -> "NetworkPotential":
         """The linear map absorbed into the first layer."""
-        first, bias = self.layers.weights[0], self.layers.biases[0]
-        layers = self.layers.with_first(whitening.pull(first), bias - first @ self.centre)
+        layers = self.layers.before_first(whitening.pull, self.centre)
         return NetworkPotential(jnp.asarray(whitening.centre), layers)
 
 
@@ -78,20 +76,12 @@ class PotentialNet:
         checked_activation(self.activation)
         one_of("learns", self.learns, LESSONS)
 
-    def learn(
-        self,
-        data: GradientData,
-        held_out: GradientData | None,
-        key: PRNGKeyArray,
-        training: Training,
-    ) -> Learning:
+    def learn(self, lesson: Lesson) -> Learning:
         """Train on gradients, potentials, or both."""
         if self.learns != "gradients":
-            data = data.with_potentials("PotentialNet")
-            held_out = None if held_out is None else held_out.with_potentials("PotentialNet")
-        units = _Units.of(data, self.learns)
-        unseen = None if held_out is None else units.rows(held_out)
-        trained = train(self, units.rows(data), unseen, key, training)
+            lesson = lesson.mapped(lambda data: data.with_potentials("PotentialNet"))
+        units = _Units.of(lesson.data, self.learns)
+        trained = train(self, lesson, units.rows)
         learned = NetworkPotential.of_standardised(units.positions, trained.network, units.scale)
         return Learning(learned, trained.losses, trained.held_out_losses)
 

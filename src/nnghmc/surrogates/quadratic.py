@@ -11,12 +11,12 @@ from typing import ClassVar
 
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, PRNGKeyArray
+from jaxtyping import Array, Float
 
 from nnghmc.errors import GradientDataError, check_fields, positive_integer, positive_number
 from nnghmc.surrogates.gradient_data import GradientData
 from nnghmc.surrogates.learned import Learned, Learning
-from nnghmc.surrogates.training import Training
+from nnghmc.surrogates.training import Lesson, Training
 from nnghmc.surrogates.whitening import Whitening
 
 MOST_DENSE_DIMENSIONS = 1000
@@ -70,15 +70,9 @@ class Quadratic:
     def __post_init__(self) -> None:
         check_fields(self, ridge=positive_number, rank=positive_integer)
 
-    def learn(
-        self,
-        data: GradientData,
-        held_out: GradientData | None,
-        key: PRNGKeyArray,
-        training: Training,
-    ) -> Learning:
+    def learn(self, lesson: Lesson) -> Learning:
         """Solve for the matrix; there are no epochs and no randomness."""
-        return Learning(self.fit(data))
+        return Learning(self.fit(lesson.data))
 
     def fit(self, data: GradientData) -> QuadraticPotential:
         """The quadratic potential whose gradient is closest to the data's."""

@@ -4,7 +4,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
 import numpy as np
-from jaxtyping import Array, Float, PRNGKeyArray
+from jaxtyping import Array, Float
 
 from nnghmc.errors import SettingsError, instance_of
 from nnghmc.mass_matrix import checked_inverse_mass_matrix
@@ -19,7 +19,7 @@ from nnghmc.surrogates.learned import (
 )
 from nnghmc.surrogates.potential_net import PotentialNet
 from nnghmc.surrogates.quadratic import Quadratic, QuadraticPotential
-from nnghmc.surrogates.training import Training
+from nnghmc.surrogates.training import Lesson, Training
 from nnghmc.surrogates.whitening import Whitening
 
 NOTHING_LEFT = 1e-5
@@ -79,22 +79,17 @@ class QuadraticPlus:
                 f"{self.coordinates!r}."
             )
 
-    def learn(
-        self,
-        data: GradientData,
-        held_out: GradientData | None,
-        key: PRNGKeyArray,
-        training: Training,
-    ) -> Learning:
+    def learn(self, lesson: Lesson) -> Learning:
         """Fit the quadratic, then train on what it leaves over."""
+        data = lesson.data
         quadratic = self.quadratic.fit(data)
         whitening = self._whitening(data, quadratic)
-        remainder = _remainder(data, quadratic, whitening)
-        share = _size(remainder.gradients) / _size(whitening.push(data.gradients))
+        rest_of_lesson = lesson.mapped(lambda part: _remainder(part, quadratic, whitening))
+        left_over, unseen = rest_of_lesson.data, rest_of_lesson.held_out
+        share = _size(left_over.gradients) / _size(whitening.push(data.gradients))
         if share < NOTHING_LEFT:
             return Learning(quadratic, remarks=("the quadratic part leaves nothing to learn",))
-        unseen = None if held_out is None else _remainder(held_out, quadratic, whitening)
-        learning = self.network.learn(remainder, unseen, key, training)
+        learning = self.network.learn(rest_of_lesson)
         if unseen is not None:
             left = _size(all_gradients(learning.learned, unseen.positions) - unseen.gradients)
             gain = 1 - (left / _size(unseen.gradients)) ** 2

@@ -13,12 +13,11 @@ from jaxtyping import PRNGKeyArray
 
 from nnghmc.errors import check_fields, positive_integer, positive_number
 from nnghmc.memory import require_memory
-from nnghmc.surrogates.gradient_data import GradientData
 from nnghmc.surrogates.layers import ACTIVATIONS, Layers, checked_activation
 from nnghmc.surrogates.learned import Learning
 from nnghmc.surrogates.potential_net import NetworkPotential
 from nnghmc.surrogates.scaling import Standardisation
-from nnghmc.surrogates.training import Training, in_precision_of_positions
+from nnghmc.surrogates.training import Lesson, Training, in_precision_of_positions
 
 RIDGES = np.logspace(-12, 2, 57)
 
@@ -43,22 +42,16 @@ class RandomBases:
         check_fields(self, hidden=positive_integer, ridge=positive_number)
         checked_activation(self.activation)
 
-    def learn(
-        self,
-        data: GradientData,
-        held_out: GradientData | None,
-        key: PRNGKeyArray,
-        training: Training,
-    ) -> Learning:
+    def learn(self, lesson: Lesson) -> Learning:
         """Solve for the output weights; there are no epochs."""
-        data = data.with_potentials("RandomBases")
+        data = lesson.data.with_potentials("RandomBases")
         require_memory(
             4 * 8 * len(data) * self.hidden,
             f"a regression of {len(data):,} potentials on {self.hidden:,} random bases",
             "Use fewer hidden units.",
         )
         positions = Standardisation.of(data.positions)
-        layers = in_precision_of_positions(self._random_layers(data.dim, key))
+        layers = in_precision_of_positions(self._random_layers(data.dim, lesson.key))
         inputs = jnp.asarray(positions.apply(data.positions))
         hidden = inputs @ layers.weights[0].T + layers.biases[0]
         bases = np.asarray(ACTIVATIONS[self.activation](hidden))

@@ -1,6 +1,7 @@
 """Training a network: Adam, mini-batches, early stopping, one compiled loop."""
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, Protocol
 
@@ -14,6 +15,7 @@ from jaxtyping import Array, Float, Int, PRNGKeyArray, PyTree
 from nnghmc.errors import check_fields, positive_integer, positive_number, share
 from nnghmc.memory import require_memory
 from nnghmc.precision import position_dtype
+from nnghmc.surrogates.gradient_data import GradientData
 
 BYTES_A_WEIGHT = 7 * 4
 """Weights, slopes, two moments of Adam and the best so far in float32, the result in float64."""
@@ -81,6 +83,20 @@ class Training:
         return replace(self, batch_size=batch_size, epochs=epochs)
 
 
+class Lesson(NamedTuple):
+    """What a model learns from: finite gradient data, and more of it to say when to stop."""
+
+    data: GradientData
+    held_out: GradientData | None
+    key: PRNGKeyArray
+    training: Training
+
+    def mapped(self, change: Callable[[GradientData], GradientData]) -> "Lesson":
+        """The same lesson on changed data, held-out ones too."""
+        held_out = None if self.held_out is None else change(self.held_out)
+        return self._replace(data=change(self.data), held_out=held_out)
+
+
 class Trained(NamedTuple):
     """A trained network, and the mean loss of each epoch on what it saw and what it did not."""
 
@@ -89,24 +105,20 @@ class Trained(NamedTuple):
     held_out_losses: np.ndarray
 
 
-def train(
-    network: Trainable,
-    rows: PyTree,
-    held_out: PyTree | None,
-    key: PRNGKeyArray,
-    training: Training,
-) -> Trained:
+def train(network: Trainable, lesson: Lesson, rows_of: Callable[[GradientData], PyTree]) -> Trained:
     """Train a network on rows: arrays with a row a point, those of `inputs` being positions.
 
     Training is in single precision; the weights returned are as precise as positions, so that
     trajectories are reversible to the rounding of positions.
     """
-    points = _Points.of(rows)
+    _, held_out, key, training = lesson
     if training.patience is None or held_out is None:
         training, held_out = replace(training, patience=None), None
+    rows = rows_of(lesson.data)
     _check_size(network, rows, key)
+    points = _Points.of(rows)
     training = training.for_points(int(points.number), points.capacity)
-    unseen = None if held_out is None else _Points.of(held_out)
+    unseen = None if held_out is None else _Points.of(rows_of(held_out))
     end = _train(network, points, unseen, key, training)
     made = int(end.epoch)
     losses, held_out_losses = (np.asarray(part)[:made] for part in (end.losses, end.unseen_losses))
