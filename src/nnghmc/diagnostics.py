@@ -110,7 +110,7 @@ def judgements(
     if chains > 1 and not values.max() <= LARGEST_RHAT:
         worst = int(np.argmax(np.nan_to_num(values, nan=np.inf)))
         notes.append(
-            f"R-hat is {values[worst]:.2f} for {coordinate_names[worst]}, so the chains disagree; "
+            f"R-hat is {values[worst]:.3f} for {coordinate_names[worst]}, so the chains disagree; "
             "make more draws, warm up longer, or give num_steps as a pair"
         )
     sizes = np.minimum(convergence.bulk_ess, convergence.tail_ess)

@@ -70,6 +70,19 @@ def test_a_network_that_exceeds_memory_is_refused(model):
         fit(model, bumpy_data(), jax.random.key(0))
 
 
+def test_cross_validation_does_not_always_take_noise_for_a_curve():
+    """With more bases than points any noise can be met, and the mean has used up a degree of
+    freedom: forgotten, meeting every point would always look perfect."""
+    explained = []
+    for seed in range(12):
+        generator = np.random.default_rng(seed)
+        x, y = generator.normal(size=(30, 100)), generator.normal(size=30)
+        x, y = x - x.mean(axis=0), y - y.mean()
+        fitted = x @ _ridge_regression(x, y, ridge=None)
+        explained.append(np.sum(fitted**2) / np.sum(y**2))
+    assert np.median(explained) < 0.9
+
+
 def test_ridge_regression_is_the_minimum():
     generator = np.random.default_rng(0)
     x, y = generator.normal(size=(40, 6)), generator.normal(size=40)
