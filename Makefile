@@ -6,8 +6,9 @@ VENV := .venv
 BIN := $(VENV)/bin
 SETUP := $(VENV)/.installed
 TOOLS := $(VENV)/.tools
+RIVALS := $(VENV)/.rivals
 
-.PHONY: help demo test install check format lock clean bench
+.PHONY: help demo test install check format lock clean bench quick
 
 help:  ## Show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -29,10 +30,14 @@ format: $(TOOLS)  ## Put the formatting right
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-bench: $(SETUP)  ## Measure sampling, learned steps and models; writes benchmarks/results
+bench: $(RIVALS)  ## Measure everything, NUTS beside it: hours; writes benchmarks/results
 	$(BIN)/python benchmarks/sampling_floor.py
 	$(BIN)/python benchmarks/learned_step.py
 	$(BIN)/python benchmarks/default_model.py
+	$(BIN)/python benchmarks/against_nuts.py
+
+quick: $(RIVALS)  ## A few minutes of the benchmark against NUTS; writes nothing
+	$(BIN)/python benchmarks/against_nuts.py --quick
 
 lock:  ## Renew the pins: names, versions and hashes
 	$(PYTHON) -m venv build/lock
@@ -40,6 +45,7 @@ lock:  ## Renew the pins: names, versions and hashes
 	build/lock/bin/uv pip compile $(LOCK_OPTIONS) pyproject.toml -o requirements/run.txt
 	build/lock/bin/uv pip compile $(LOCK_OPTIONS) -c requirements/run.txt --group build -o requirements/build.txt
 	build/lock/bin/uv pip compile $(LOCK_OPTIONS) -c requirements/run.txt -c requirements/build.txt --group dev -o requirements/dev.txt
+	build/lock/bin/uv pip compile $(LOCK_OPTIONS) -c requirements/run.txt --group bench -o requirements/bench.txt
 
 LOCK_OPTIONS := --quiet --upgrade --universal --python-version 3.11 --generate-hashes \
 	--no-annotate --no-header --no-emit-index-url --no-emit-find-links
@@ -57,4 +63,8 @@ $(SETUP): pyproject.toml requirements/run.txt requirements/build.txt
 
 $(TOOLS): $(SETUP) requirements/dev.txt
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/dev.txt
+	touch $@
+
+$(RIVALS): $(SETUP) requirements/bench.txt
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/bench.txt
 	touch $@

@@ -144,8 +144,24 @@ def test_results_that_cannot_be_written_are_told(command, model, tmp_path):
     assert "could not be written" in err
 
 
+def test_demo_shows_where_learning_pays(command, monkeypatch):
+    monkeypatch.setattr("nnghmc.showcase.ROWS", 500)
+    monkeypatch.setattr("nnghmc.showcase.COLUMNS", 3)
+    code, out, _ = command("demo", "--draws", 20)
+    assert code == 0
+    _, payoff = out.split("A logistic regression of 500 rows and 3 columns")
+    assert "speed-up" in payoff
+    assert "draws a chain about" in payoff  # the estimate of the automatic run
+
+
+def test_estimate_tells_whether_learning_pays_and_samples_nothing(command):
+    code, out, _ = command("estimate", "banana", "--draws", 100)
+    assert code == 0
+    assert "NUTS is the faster way" in out
+
+
 def test_demo_writes_its_figures(command, tmp_path):
-    code, out, _ = command("demo", "--draws", 50, "--out", tmp_path)
+    code, out, _ = command("demo", "--draws", 50, "--no-payoff", "--out", tmp_path)
     assert code == 0
     assert "speed-up" in out
     assert "truth" in out

@@ -1,7 +1,15 @@
 import numpy as np
 import pytest
 
-from nnghmc.diagnostics import Convergence, bulk_ess, judgements, paper_ess, rhat, tail_ess
+from nnghmc.diagnostics import (
+    Convergence,
+    bulk_ess,
+    judgements,
+    paper_ess,
+    rhat,
+    split_rhat,
+    tail_ess,
+)
 
 
 def autoregression(correlation, chains=4, length=20_000, seed=0):
@@ -81,3 +89,24 @@ def test_low_acceptance_and_divergences_are_told():
         "acceptance is only 0.10",
         "3 trajectories diverged",
     ]
+
+
+@pytest.mark.parametrize(("freedom", "heavy"), [(1, True), (1.5, True), (5, False), (50, False)])
+def test_tails_without_a_variance_are_told_from_tails_with_one(freedom, heavy):
+    draws = np.random.default_rng(0).standard_t(freedom, size=(4, 1000, 3))
+    accepted = {name: np.ones((4, 1000)) for name in ("acceptance_rate", "diverging")}
+    accepted["diverging"] *= 0
+    names = ["a", "b", "c"]
+    notes = judgements(draws, accepted, Convergence.of(draws), names)
+    assert any("no variance" in note for note in notes) == heavy
+
+
+def test_split_rhat_sees_chains_apart_and_drifts():
+    draws = np.random.default_rng(0).normal(size=(4, 200, 3))
+    assert np.abs(split_rhat(draws) - 1).max() < 0.03
+    draws[0, :, 1] += 3
+    draws[:, :, 2] += np.linspace(0, 4, 200)
+    found = split_rhat(draws)
+    assert found[0] < 1.03
+    assert found[1:].min() > 1.2
+    np.testing.assert_allclose(found[0], rhat(draws)[0], atol=0.02)

@@ -23,8 +23,9 @@ def test_program_runs(page, number, monkeypatch, tmp_path):
     names = {}
     exec(compile(programs(page)[number], page, "exec"), names)
     if "run" in names:
-        assert names["run"].handed_over
-        assert names["run"].notes == ()
+        run = names["run"]
+        assert run.handed_over or "NUTS is the faster way" in run.story[0]
+        assert run.notes == ()
     else:
         assert names["info"].acceptance_rate > 0
 

@@ -13,7 +13,7 @@ from support import QUICK
 MINI_BATCHES = MiniBatches(size=50)
 
 
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("method", [name for name in METHODS if name != "nuts"])
 def test_every_method_gives_a_run_that_says_whether_it_is_exact(logistic, method):
     settings = {**QUICK, "step_size": 0.05, "num_steps": 4}
     run = sample(logistic, 30, 2, method=method, mini_batches=MINI_BATCHES, **settings)

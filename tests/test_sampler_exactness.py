@@ -46,13 +46,13 @@ def test_kept_draws_are_from_the_target(name, method):
 def phases(monkeypatch):
     """What every phase of every run was started with."""
     seen = []
-    original = nnghmc.sampler.run_chains
+    original = nnghmc.record.run_chains
 
     def spy(algorithm, tuning, key, states, draw_numbers, *rest):
         seen.append((algorithm, key, states, draw_numbers))
         return original(algorithm, tuning, key, states, draw_numbers, *rest)
 
-    monkeypatch.setattr(nnghmc.sampler, "run_chains", spy)
+    monkeypatch.setattr(nnghmc.record, "run_chains", spy)
     monkeypatch.setattr(sys.modules["nnghmc.warmup.collect"], "run_chains", spy)
     return seen
 
@@ -77,14 +77,15 @@ def short_run(posterior, method, tolerance=1.0):
 def test_every_phase_starts_from_a_state_that_is_true_to_its_kernel(phases, logistic, tolerance):
     run = short_run(logistic, "nnghmc", tolerance)
     assert run.handed_over is (tolerance == 1.0)
-    for algorithm, _, states, _ in phases:
+    for move, _, states, _ in phases:
+        (algorithm,) = move.args
         assert isinstance(algorithm, eqx.Partial)
         gradient = algorithm.args[1] if algorithm.func is hmc else logistic.gradient
         positions = jnp.asarray(states.position)
         potentials = jax.vmap(logistic.potential)(positions)
         np.testing.assert_allclose(states.potential, potentials, rtol=1e-10)
         np.testing.assert_allclose(states.gradient, jax.vmap(gradient)(positions), rtol=1e-8)
-    learned = [algorithm.func is hmc for algorithm, *_ in phases]
+    learned = [move.args[0].func is hmc for move, *_ in phases]
     assert learned == [False, *[False, True] * len(run.decisions), run.handed_over]
     assert len(run.decisions) >= (1 if run.handed_over else 3)
 

@@ -9,13 +9,15 @@ from nnghmc.precision import use_double_precision_unless_told_otherwise
 use_double_precision_unless_told_otherwise()
 
 from nnghmc.assessment import Assessment, assess  # noqa: E402
+from nnghmc.automatic import Automatic  # noqa: E402
 from nnghmc.comparison import Comparison, compare  # noqa: E402
 from nnghmc.errors import NnghmcError  # noqa: E402
 from nnghmc.kernels import hmc, simulate, true_gradient_hmc  # noqa: E402
 from nnghmc.methods import MiniBatches  # noqa: E402
+from nnghmc.payoff import Estimate  # noqa: E402
 from nnghmc.posterior import Posterior, from_log_density  # noqa: E402
 from nnghmc.run import Run  # noqa: E402
-from nnghmc.sampler import sample  # noqa: E402
+from nnghmc.sampler import estimate, sample  # noqa: E402
 from nnghmc.schedule import TrainingSchedule  # noqa: E402
 from nnghmc.surrogates import (  # noqa: E402
     BlockMLP,
@@ -34,8 +36,10 @@ from nnghmc.surrogates import (  # noqa: E402
 
 __all__ = [
     "Assessment",
+    "Automatic",
     "BlockMLP",
     "Comparison",
+    "Estimate",
     "GaussianProcess",
     "GradientData",
     "GradientMLP",
@@ -52,6 +56,7 @@ __all__ = [
     "TrainingSchedule",
     "assess",
     "compare",
+    "estimate",
     "fit",
     "from_log_density",
     "hmc",

@@ -10,7 +10,6 @@ order only, reversibility gives the second: an error of variance σ² has the me
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -19,6 +18,7 @@ from blackjax.mcmc.metrics import default_metric
 from jaxtyping import Array, Float, PRNGKeyArray
 from scipy import stats
 
+from nnghmc.compilation import compiled
 from nnghmc.errors import GradientDataError
 from nnghmc.kernels.leapfrog import gradient_alone, leapfrog
 from nnghmc.kernels.tuning import Tuning
@@ -119,7 +119,7 @@ def _integration_errors(
     """How much the learned energy changes along learned trajectories from states of the chains."""
     starts = held_out.positions[held_out.steps == held_out.steps.min()]
     positions = jnp.asarray(starts[np.arange(SIMULATIONS) % len(starts)])
-    errors = np.asarray(_simulated(learned, tuning, key, positions))
+    errors = np.asarray(_simulated(learned, tuning, key, positions, quick=True))
     return np.where(np.isfinite(errors), errors, np.inf)
 
 
@@ -128,7 +128,7 @@ class _Simulation(NamedTuple):
     work: Float[Array, ""]
 
 
-@eqx.filter_jit
+@compiled
 def _simulated(learned: Learned, tuning: Tuning, key: PRNGKeyArray, positions: Array) -> Array:
     metric = default_metric(tuning.inverse_mass_matrix)
     step = leapfrog(gradient_alone(learned.gradient), metric.kinetic_energy)

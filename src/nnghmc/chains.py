@@ -19,14 +19,18 @@ from blackjax.base import SamplingAlgorithm
 from blackjax.mcmc.metrics import Metric, default_metric
 from jaxtyping import Array, PRNGKeyArray
 
+from nnghmc.compilation import compiled
 from nnghmc.interrupts import StopRequest
 from nnghmc.kernels.hmc import HMCInfo, HMCState
-from nnghmc.kernels.leapfrog import Path
+from nnghmc.kernels.leapfrog import Field, Path
 from nnghmc.kernels.tuning import Tuning
 from nnghmc.progress import Reporter
 
 Algorithm = Callable[[Any, Any, Any], SamplingAlgorithm]
 """(step size, number of steps, metric) -> kernel; a pytree, so that its arrays are inputs."""
+
+Move = Callable[[PRNGKeyArray, HMCState, Tuning, Metric], tuple[HMCState, HMCInfo]]
+"""One transition of all chains: (key, states, tuning, metric) -> (states, infos); a pytree."""
 
 SECONDS_A_CHUNK = 0.25
 BYTES_A_CHUNK = 64 * 2**20
@@ -42,6 +46,7 @@ ARVIZ_NAMES = {
     "proposed_energy_error": "max_energy_error",
     "step_size": "step_size",
     "num_integration_steps": "n_steps",
+    "is_insurance": "insurance",
 }
 
 
@@ -97,6 +102,11 @@ class History:
         return float(self._acceptance_by_chain.min() / self.length) if self.length else float("nan")
 
     @property
+    def size(self) -> int:
+        """Draws made, all chains together."""
+        return len(self._positions) * self.length
+
+    @property
     def leapfrog_steps(self) -> int:
         """Steps taken, all chains together."""
         return int(self.stats["n_steps"].sum()) if self.length else 0
@@ -111,63 +121,14 @@ class Supervision:
     chunk_size: int | None = None
 
 
-def run_chains(
-    algorithm: Algorithm,
-    tuning: Tuning,
-    key: PRNGKeyArray,
-    states: HMCState,
-    draw_numbers: range,
-    supervision: Supervision,
-    record_steps: int = 0,
-    on_chunk: Callable[[int, Draws], None] = lambda first, draws: None,
-) -> tuple[HMCState, History]:
-    """Make these draws in every chain, or as many of them as a stop request allows.
-
-    `record_steps` is that of the kernel; `on_chunk` gets the number of a chunk's first draw and
-    its draws, paths and all, before they are forgotten.
-    """
-    num_chains, dim = states.position.shape
-    history = History(num_chains, len(draw_numbers), dim)
-    chunks = _chunks(algorithm, tuning, key, states, draw_numbers, supervision, record_steps)
-    for draws, states in chunks:  # noqa: B007 (the last states are the result)
-        on_chunk(draw_numbers.start + history.length, draws)
-        history.write(draws)
-        supervision.reporter.advance(len(draws.positions), history.acceptance)
-    return states, history
+def each_chain(algorithm: Algorithm) -> Move:
+    """The same kernel for every chain."""
+    return eqx.Partial(_each_chain, algorithm)
 
 
-def _chunks(
-    algorithm: Algorithm,
-    tuning: Tuning,
-    key: PRNGKeyArray,
-    states: HMCState,
-    draw_numbers: range,
-    supervision: Supervision,
-    record_steps: int,
-) -> Iterator[tuple[Draws, HMCState]]:
-    capacity = supervision.chunk_size or _capacity(states, record_steps)
-    first, size = draw_numbers.start, 1
-    while first < draw_numbers.stop and not supervision.stop.made:
-        size = min(size, capacity, draw_numbers.stop - first)
-        started = time.perf_counter()
-        numbers = (jnp.asarray(first), jnp.asarray(size))
-        states, filled = _chunk(algorithm, tuning, key, states, *numbers, capacity, record_steps)
-        draws = jax.tree.map(lambda rows, size=size: np.asarray(rows)[:size], filled)
-        elapsed = time.perf_counter() - started
-        yield draws, states
-        first += size
-        size = max(1, int(size * min(SECONDS_A_CHUNK / elapsed, 8.0)))
-
-
-def _capacity(states: HMCState, record_steps: int) -> int:
-    """How many draws a chunk may hold: what fits into its share of memory."""
-    bytes_a_draw = states.position.nbytes * (1 + 2 * Path.num_rows(record_steps))
-    return int(np.clip(BYTES_A_CHUNK // bytes_a_draw, 1, MOST_DRAWS_A_CHUNK))
-
-
-def _one_draw(
-    algorithm: Algorithm, tuning: Tuning, metric: Metric, key: PRNGKeyArray, states: HMCState
-) -> tuple[HMCState, Draws]:
+def _each_chain(
+    algorithm: Algorithm, key: PRNGKeyArray, states: HMCState, tuning: Tuning, metric: Metric
+) -> tuple[HMCState, HMCInfo]:
     """One transition of every chain.
 
     The chains share the length of the trajectory, so that none waits for another. The length does
@@ -176,26 +137,131 @@ def _one_draw(
     """
     keys = jax.random.split(key, 1 + len(states.position))
     kernel = algorithm(*tuning.drawn_length(keys[0]), metric)
-    states, info = jax.vmap(kernel.step)(keys[1:], states)
-    return states, Draws(states.position, states.potential, info)
+    return jax.vmap(kernel.step)(keys[1:], states)
 
 
-@eqx.filter_jit
+def insured(
+    learned: Move,
+    gradient: Callable[[Array], Array],
+    true: Move,
+    potential_and_gradient: Field,
+    probability: Array,
+    true_tuning: Tuning,
+) -> Move:
+    """A move along a learned gradient, and with a fixed probability one along the true gradient.
+
+    Both leave the posterior unchanged, and so does their mixture: a chain in a place where the
+    learned gradient leads nowhere can leave it. The coin is one for all chains, so that the true
+    gradient is paid for only when it falls that way; it does not depend on where they are.
+    """
+    return eqx.Partial(
+        _insured, learned, gradient, true, potential_and_gradient, probability, true_tuning
+    )
+
+
+def _insured(
+    learned: Move,
+    gradient: Callable[[Array], Array],
+    true: Move,
+    potential_and_gradient: Field,
+    probability: Array,
+    true_tuning: Tuning,
+    key: PRNGKeyArray,
+    states: HMCState,
+    tuning: Tuning,
+    metric: Metric,
+) -> tuple[HMCState, HMCInfo]:
+    coin_key, move_key = jax.random.split(key)
+
+    def along_true(states: HMCState) -> tuple[HMCState, HMCInfo]:
+        _, gradients = jax.vmap(potential_and_gradient)(states.position)
+        moved, info = true(move_key, states._replace(gradient=gradients), true_tuning, metric)
+        info = info._replace(is_insurance=jnp.ones_like(info.is_insurance))
+        return moved._replace(gradient=jax.vmap(gradient)(moved.position)), info
+
+    def along_learned(states: HMCState) -> tuple[HMCState, HMCInfo]:
+        return learned(move_key, states, tuning, metric)
+
+    coin = jax.random.uniform(coin_key) < probability
+    return jax.lax.cond(coin, along_true, along_learned, states)
+
+
+def run_chains(
+    move: Move,
+    tuning: Tuning,
+    key: PRNGKeyArray,
+    states: HMCState,
+    draw_numbers: range,
+    supervision: Supervision,
+    path_rows: int = 0,
+    on_chunk: Callable[[int, Draws], None] = lambda first, draws: None,
+    quick: bool = False,
+) -> tuple[HMCState, History]:
+    """Make these draws in every chain, or as many of them as a stop request allows.
+
+    `path_rows` is the number of points in the path that the kernel reports for a draw; `on_chunk`
+    gets the number of a chunk's first draw and its draws, paths and all, before they are
+    forgotten. With `quick` it compiles in half the time, and runs somewhat slower.
+    """
+    num_chains, dim = states.position.shape
+    history = History(num_chains, len(draw_numbers), dim)
+    chunks = _chunks(move, tuning, key, states, draw_numbers, supervision, path_rows, quick)
+    for draws, states in chunks:  # noqa: B007 (the last states are the result)
+        on_chunk(draw_numbers.start + history.length, draws)
+        history.write(draws)
+        supervision.reporter.advance(len(draws.positions), history.acceptance)
+    return states, history
+
+
+def _chunks(
+    move: Move,
+    tuning: Tuning,
+    key: PRNGKeyArray,
+    states: HMCState,
+    draw_numbers: range,
+    supervision: Supervision,
+    path_rows: int,
+    quick: bool,
+) -> Iterator[tuple[Draws, HMCState]]:
+    capacity = _capacity(states, path_rows)  # whatever the chunk size: compiled code stays the same
+    largest = min(capacity, supervision.chunk_size or capacity)
+    first, size = draw_numbers.start, 1
+    while first < draw_numbers.stop and not supervision.stop.made:
+        size = min(size, largest, draw_numbers.stop - first)
+        started = time.perf_counter()
+        numbers = (jnp.asarray(first), jnp.asarray(size))
+        states, filled = _chunk(
+            move, tuning, key, states, *numbers, capacity, path_rows, quick=quick
+        )
+        draws = jax.tree.map(lambda rows, size=size: np.asarray(rows)[:size], filled)
+        elapsed = time.perf_counter() - started
+        yield draws, states
+        first += size
+        size = max(1, int(size * min(SECONDS_A_CHUNK / elapsed, 8.0)))
+
+
+def _capacity(states: HMCState, path_rows: int) -> int:
+    """How many draws a chunk may hold: what fits into its share of memory."""
+    bytes_a_draw = states.position.nbytes * (1 + 2 * path_rows)
+    return int(np.clip(BYTES_A_CHUNK // bytes_a_draw, 1, MOST_DRAWS_A_CHUNK))
+
+
+@compiled
 def evaluate_all(function: Callable[[Array], Any], positions: Array) -> Any:
     """A function of one position at every chain's position."""
     return jax.vmap(function)(positions)
 
 
-@eqx.filter_jit
+@compiled
 def _chunk(
-    algorithm: Algorithm,
+    move: Move,
     tuning: Tuning,
     key: PRNGKeyArray,
     states: HMCState,
     first: Array,
     size: Array,
     capacity: int,
-    record_steps: int,
+    path_rows: int,
 ) -> tuple[HMCState, Draws]:
     """The draws numbered `first` and on, `size` of them, in the first rows of `capacity` rows.
 
@@ -206,16 +272,16 @@ def _chunk(
     def body(row: Array, carry: tuple[HMCState, Draws]) -> tuple[HMCState, Draws]:
         states, filled = carry
         draw_key = jax.random.fold_in(key, first + row)
-        states, draws = _one_draw(algorithm, tuning, metric, draw_key, states)
+        states, info = move(draw_key, states, tuning, metric)
+        draws = Draws(states.position, states.potential, info)
         return states, jax.tree.map(lambda rows, new: rows.at[row].set(new), filled, draws)
 
-    return jax.lax.fori_loop(0, size, body, (states, _empty_rows(states, capacity, record_steps)))
+    return jax.lax.fori_loop(0, size, body, (states, _empty_rows(states, capacity, path_rows)))
 
 
-def _empty_rows(states: HMCState, capacity: int, record_steps: int) -> Draws:
+def _empty_rows(states: HMCState, capacity: int, path_rows: int) -> Draws:
     """Room for the draws of a chunk, said outright: asking JAX would trace the model once more."""
     num_chains, dim = states.position.shape
-    rows = Path.num_rows(record_steps)
 
     def zeros(*shape: int, dtype: Any = states.position.dtype) -> Array:
         return jnp.zeros((capacity, num_chains, *shape), dtype)
@@ -230,6 +296,7 @@ def _empty_rows(states: HMCState, capacity: int, record_steps: int) -> Draws:
         proposed_energy_error=zeros(),
         step_size=zeros(),
         num_integration_steps=zeros(dtype=jnp.int32),
-        path=Path(zeros(rows, dim), zeros(rows), zeros(rows, dim)),
+        is_insurance=zeros(dtype=bool),
+        path=Path(zeros(path_rows, dim), zeros(path_rows), zeros(path_rows, dim)),
     )
     return Draws(zeros(dim), zeros(), info)

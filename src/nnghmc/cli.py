@@ -20,7 +20,7 @@ from nnghmc.loading import load_target
 from nnghmc.methods import METHODS, MiniBatches
 from nnghmc.provenance import provenance
 from nnghmc.run import Run
-from nnghmc.sampler import sample
+from nnghmc.sampler import estimate, sample
 from nnghmc.schedule import TrainingSchedule
 from nnghmc.surrogates import MODELS, GradientModel, load_surrogate
 
@@ -39,10 +39,13 @@ app = typer.Typer(
 output = Console(highlight=False)
 
 
-Method = StrEnum("Method", [(name.replace("-", "_"), name) for name in METHODS])  # type: ignore[misc]
+Method = StrEnum("Method", [(name.replace("-", "_"), name) for name in ("auto", *METHODS)])  # type: ignore[misc]
 EssFormula = StrEnum("EssFormula", list(ESS_FORMULAS))  # type: ignore[misc]
 Network = StrEnum("Network", list(MODELS))  # type: ignore[misc]
-NNGHMC, BULK, DEFAULT = Method("nnghmc"), EssFormula("bulk"), Network("default")
+AUTO, NNGHMC, NUTS = Method("auto"), Method("nnghmc"), Method("nuts")
+UNTUNED: dict[str, Any] = {}
+"""NUTS finds its tuning itself; what is given is for the methods beside it."""
+BULK, DEFAULT = EssFormula("bulk"), Network("default")
 
 Done = TypeVar("Done")
 File = tuple[str, Callable[[Path], None]]
@@ -50,6 +53,14 @@ File = tuple[str, Callable[[Path], None]]
 
 OutFolder = Annotated[
     Path | None, typer.Option("--out", help="Write draws (netCDF), surrogate, tables and figures.")
+]
+Target = Annotated[
+    str,
+    typer.Argument(
+        metavar="TARGET",
+        help="**banana** or **gaussian** (built in), or **file.py:name** or "
+        "**package.module:name** of a Posterior, or of a function that returns one.",
+    ),
 ]
 Seed = Annotated[int, typer.Option(help="The same seed gives the same draws.")]
 ShowProgress = Annotated[
@@ -59,34 +70,32 @@ ShowProgress = Annotated[
 
 @app.command("sample")
 def sample_command(
-    target: Annotated[
-        str,
-        typer.Argument(
-            metavar="TARGET",
-            help="**banana** or **gaussian** (built in), or **file.py:name** or "
-            "**package.module:name** of a Posterior, or of a function that returns one.",
-        ),
-    ],
+    target: Target,
     method: Annotated[
         list[Method],
         typer.Option(help="Repeat it (--method hmc --method nnghmc) to compare methods."),
-    ] = [NNGHMC],  # noqa: B006 (Typer asks for a list)
+    ] = [AUTO],  # noqa: B006 (Typer asks for a list)
     draws: Annotated[int, typer.Option(help="Draws to keep in each chain.")] = 1000,
     chains: Annotated[int, typer.Option(help="Chains, advanced together.")] = 4,
     seed: Seed = 0,
     step_size: Annotated[
-        str, typer.Option(help="Leapfrog step size; LOW:HIGH draws it uniformly, each time.")
-    ] = "0.1",
+        str | None,
+        typer.Option(
+            help="Leapfrog step size; LOW:HIGH draws it uniformly, each time. Given a tuning, "
+            "auto means nnghmc with its fixed schedule."
+        ),
+    ] = None,
     num_steps: Annotated[
-        str, typer.Option(help="Leapfrog steps a draw; LOW:HIGH draws it uniformly, each time.")
-    ] = "5:15",
+        str | None,
+        typer.Option(help="Leapfrog steps a draw; LOW:HIGH draws it uniformly, each time."),
+    ] = None,
     inverse_mass_matrix: Annotated[
         Path | None,
         typer.Option("--inverse-mass", help="A .npy file: inverse mass matrix or its diagonal."),
     ] = None,
     warmup: Annotated[
-        int, typer.Option(help="Draws a chain before anything is collected or kept.")
-    ] = 200,
+        int | None, typer.Option(help="Draws a chain before anything is collected or kept.")
+    ] = None,
     network: Annotated[
         Network, typer.Option(help="What learns the gradient; mlp is the paper's network.")
     ] = DEFAULT,
@@ -102,15 +111,20 @@ def sample_command(
         typer.Option(help="A file that --out wrote: use what was learned, learn nothing anew."),
     ] = None,
     batch_size: Annotated[
-        int, typer.Option(help="Rows a mini-batch of the stochastic-gradient methods.")
-    ] = 500,
-    friction: Annotated[float, typer.Option(help="Friction of sghmc.")] = 1.0,
-    start: Annotated[int, typer.Option(help="Schedule: draws before the first training.")] = 200,
-    stop: Annotated[int, typer.Option(help="Schedule: draws before the last training.")] = 1000,
-    every: Annotated[int, typer.Option(help="Schedule: draws between trainings.")] = 200,
+        int | None, typer.Option(help="Rows a mini-batch of the stochastic-gradient methods.")
+    ] = None,
+    friction: Annotated[float | None, typer.Option(help="Friction of sghmc.")] = None,
+    start: Annotated[
+        int | None, typer.Option(help="Schedule: draws before the first training.")
+    ] = None,
+    stop: Annotated[
+        int | None, typer.Option(help="Schedule: draws before the last training.")
+    ] = None,
+    every: Annotated[int | None, typer.Option(help="Schedule: draws between trainings.")] = None,
     tolerance: Annotated[
-        float, typer.Option(help="Schedule: hand over if acceptance is at most so far below HMC's.")
-    ] = 0.25,
+        float | None,
+        typer.Option(help="Schedule: hand over if acceptance is at most so far below HMC's."),
+    ] = None,
     ess: Annotated[EssFormula, typer.Option(help="ESS of the table.")] = BULK,
     out: OutFolder = None,
     progress: ShowProgress = True,
@@ -122,22 +136,33 @@ def sample_command(
     folder = _checked_folder(out)
     posterior = load_target(target)
     settings: dict[str, Any] = {
-        "step_size": _number_or_range("--step-size", step_size, float),
-        "num_steps": _number_or_range("--num-steps", num_steps, int),
+        "step_size": step_size and _number_or_range("--step-size", step_size, float),
+        "num_steps": num_steps and _number_or_range("--num-steps", num_steps, int),
         "inverse_mass_matrix": _loaded_matrix(inverse_mass_matrix),
         "warmup": warmup,
         "network": _model(network, hidden),
-        "mini_batches": MiniBatches(batch_size, friction),
+        "mini_batches": _of_those_given(MiniBatches, size=batch_size, friction=friction),
         "epochs": epochs,
-        "schedule": TrainingSchedule(start, stop, every, tolerance=tolerance),
-        "progress": progress,
+        "schedule": _of_those_given(
+            TrainingSchedule, start=start, stop=stop, every=every, tolerance=tolerance
+        ),
     }
     runs: list[Run] = []
     learned = None if surrogate is None else load_surrogate(surrogate)
     for name in dict.fromkeys(method):
-        reused = learned if name is NNGHMC else None
+        reused = learned if name in (AUTO, NNGHMC) else None
+        used = UNTUNED if name is NUTS else settings
         runs.append(
-            sample(posterior, draws, chains, seed, name.value, surrogate=reused, **settings)
+            sample(
+                posterior,
+                draws,
+                chains,
+                seed,
+                name.value,
+                surrogate=reused,
+                progress=progress,
+                **used,
+            )
         )
         if not runs[-1].complete:
             break
@@ -146,14 +171,29 @@ def sample_command(
         raise typer.Exit(EXIT_INTERRUPTED)
 
 
+@app.command("estimate")
+def estimate_command(
+    target: Target,
+    draws: Annotated[int, typer.Option(help="Draws to keep in each chain.")] = 1000,
+    chains: Annotated[int, typer.Option(help="Chains, advanced together.")] = 4,
+    seed: Seed = 0,
+) -> None:
+    """Will it pay? Time TARGET on this machine, and say what a run would take; sample nothing."""
+    found = str(estimate(load_target(target), draws, chains, seed))
+    _say(found[0].upper() + found[1:] + ".")
+
+
 @app.command()
 def demo(
     out: Annotated[Path | None, typer.Option("--out", help="Write the figures here.")] = None,
     draws: Annotated[int, typer.Option(help="Draws to keep in each of the 4 chains.")] = 5000,
     seed: Seed = 0,
+    payoff: Annotated[
+        bool, typer.Option("--payoff/--no-payoff", help="Also the regression where learning pays.")
+    ] = True,
     progress: ShowProgress = True,
 ) -> None:
-    """Sample the banana of the paper by standard HMC and by NNgHMC, side by side."""
+    """Sample the banana of the paper by standard HMC and by NNgHMC, then show where it pays."""
     from nnghmc.paper.banana import run_banana, write_figures
 
     folder = _checked_folder(out)
@@ -166,9 +206,24 @@ def demo(
         "there is to gain here is the proof that the draws agree. What pays where gradients are\n"
         "expensive is the line `sample` above: one true potential and no true gradient a draw."
     )
+    if payoff:
+        _show_payoff(seed, progress)
     if folder is not None:
         for path in write_figures(experiment, folder):
             _say(f"wrote {path}")
+
+
+def _show_payoff(seed: int, progress: bool) -> None:
+    """One expensive posterior by NUTS and by the automatic run."""
+    from nnghmc.showcase import CHAINS, COLUMNS, ROWS, run_showcase
+
+    by_nuts, automatic = _unless_interrupted(partial(run_showcase, seed=seed, progress=progress))
+    _say(
+        f"\nA logistic regression of {ROWS:,} rows and {COLUMNS} columns, {CHAINS} chains, by NUTS "
+        "and with no tuning,\nwhole runs from the first compilation to the last draw"
+    )
+    output.print(compare(by_nuts, automatic))
+    _say(f"\n{automatic}\n")
 
 
 @app.command()
@@ -262,6 +317,12 @@ def _write(folder: Path, files: list[File]) -> None:
         except OSError as error:
             raise SettingsError(f"{folder / name} could not be written: {error}") from None
         _say(f"wrote {folder / name}")
+
+
+def _of_those_given(kind: Callable[..., Done], **options: Any) -> Done | None:
+    """The settings with what was given in the place of their defaults; None if nothing was."""
+    given = {name: value for name, value in options.items() if value is not None}
+    return kind(**given) if given else None
 
 
 def _checked_folder(folder: Path | None) -> Path | None:

@@ -13,6 +13,7 @@ LONGEST_LAG_OF_THE_PAPER = 200
 LARGEST_RHAT = 1.01
 LEAST_ESS_A_CHAIN = 100
 LEAST_ACCEPTANCE = 0.2
+LEAST_DRAWS_FOR_TAILS = 200
 
 
 def load_arviz() -> ModuleType:
@@ -59,6 +60,19 @@ def rhat(draws: np.ndarray) -> np.ndarray:
     return _each_coordinate("rhat", draws)
 
 
+def split_rhat(draws: np.ndarray) -> np.ndarray:
+    """R-hat of half chains, without ranks: for decisions on the way, in no time.
+
+    ArviZ takes longer to load than many a run takes to warm up; it has the last word all the same.
+    """
+    half = draws.shape[1] // 2
+    halves = np.concatenate([draws[:, :half], draws[:, half : 2 * half]])
+    within = halves.var(axis=1, ddof=1).mean(axis=0)
+    between = halves.mean(axis=1).var(axis=0, ddof=1)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        return np.asarray(np.sqrt((half - 1) / half + between / within))
+
+
 def standard_errors(draws: np.ndarray, of: str = "mean") -> np.ndarray:
     """ArviZ's Monte Carlo standard errors of the "mean" or the "std" of each coordinate."""
     return _each_coordinate("mcse", draws, method={"mean": "mean", "std": "sd"}[of])
@@ -75,6 +89,18 @@ def _where_moving(draws: np.ndarray, sizes: np.ndarray) -> np.ndarray:
     return np.where(np.ptp(draws, axis=1).max(axis=0) > 0, sizes, np.nan)
 
 
+def tail_shapes(draws: np.ndarray) -> np.ndarray:
+    """The shape k of the tails of each coordinate, by ArviZ's fit of a Pareto distribution.
+
+    Moments of order 1/k and above do not exist: from 0.5 on there is no variance.
+    """
+    flat = draws.reshape(-1, draws.shape[2])
+    away = np.abs(flat - np.median(flat, axis=0))
+    logarithms = np.log(np.maximum(away, np.finfo(float).tiny))
+    with quiet_arviz() as arviz:
+        return np.array([float(arviz.psislw(column)[1]) for column in logarithms.T])
+
+
 class Convergence(NamedTuple):
     """What ArviZ finds of each coordinate."""
 
@@ -88,30 +114,55 @@ class Convergence(NamedTuple):
         return cls(bulk_ess(draws), tail_ess(draws), rhat(draws))
 
 
+class Remedies(NamedTuple):
+    """What to do about what may be wrong with draws."""
+
+    rejected: str
+    diverged: str
+    disagree: str
+
+
+OWN_TUNING = Remedies(
+    rejected="use a smaller step_size",
+    diverged="use a smaller step_size",
+    disagree="make more draws, warm up longer, or give num_steps as a pair",
+)
+TUNED_BY_ITSELF = Remedies(
+    rejected='these chains cannot be used; run again with another seed, or with method="nuts"',
+    diverged="the posterior is too sharply bent there for the steps taken, and draws may be "
+    "missing from it; write the model in other coordinates",
+    disagree="make more draws; if that does not help, the posterior may have several modes",
+)
+
+
 def judgements(
     draws: np.ndarray,
     stats: dict[str, np.ndarray],
     convergence: Convergence | None,
     coordinate_names: list[str],
+    remedies: Remedies = OWN_TUNING,
 ) -> list[str]:
     """What a person should know before using these draws, each with what to do about it."""
     notes = []
     chains = len(draws)
     stuck = int(np.sum(np.ptp(draws, axis=1).max(axis=1) == 0))
     if stuck:
-        notes.append(f"{stuck} of {chains} chains never moved; use a smaller step_size")
+        notes.append(f"{stuck} of {chains} chains never moved; {remedies.rejected}")
     elif (acceptance := stats["acceptance_rate"].mean()) < LEAST_ACCEPTANCE:
-        notes.append(f"acceptance is only {acceptance:.2f}; use a smaller step_size")
+        notes.append(f"acceptance is only {acceptance:.2f}; {remedies.rejected}")
+    elif (lowest := stats["acceptance_rate"].mean(axis=1).min()) < LEAST_ACCEPTANCE:
+        notes.append(f"acceptance is only {lowest:.2f} in one chain; {remedies.rejected}")
     if diverged := int(stats["diverging"].sum()):
-        notes.append(f"{diverged} trajectories diverged; use a smaller step_size")
+        notes.append(f"{diverged} trajectories diverged; {remedies.diverged}")
     if convergence is None or stuck == chains:
         return notes
+    notes += _heavy_tails(draws, coordinate_names)
     values = convergence.rhat
     if chains > 1 and not values.max() <= LARGEST_RHAT:
         worst = int(np.argmax(np.nan_to_num(values, nan=np.inf)))
         notes.append(
             f"R-hat is {values[worst]:.3f} for {coordinate_names[worst]}, so the chains disagree; "
-            "make more draws, warm up longer, or give num_steps as a pair"
+            f"{remedies.disagree}"
         )
     sizes = np.minimum(convergence.bulk_ess, convergence.tail_ess)
     if not sizes.min() >= LEAST_ESS_A_CHAIN * chains:
@@ -121,6 +172,21 @@ def judgements(
             f"{LEAST_ESS_A_CHAIN} a chain; make more draws"
         )
     return notes
+
+
+def _heavy_tails(draws: np.ndarray, coordinate_names: list[str]) -> list[str]:
+    number = draws.shape[0] * draws.shape[1]
+    if number < LEAST_DRAWS_FOR_TAILS:
+        return []
+    shapes = tail_shapes(draws)
+    worst = int(np.argmax(shapes))
+    in_tails = min(number / 5, 3 * np.sqrt(number))  # as many as the fit looks at
+    if not shapes[worst] > 0.5 + 2 / np.sqrt(in_tails):
+        return []
+    return [
+        f"the tails of {coordinate_names[worst]} are so heavy (Pareto k {shapes[worst]:.2f}) that "
+        "it may have no variance; do not trust its mean and standard deviation, use quantiles"
+    ]
 
 
 def paper_ess(draws: np.ndarray) -> np.ndarray:

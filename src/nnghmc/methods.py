@@ -22,6 +22,7 @@ METHODS = {
     "sghmc": Method("SGHMC with friction", exact=False, mini_batches=True, mass_matrix=False),
     "naive-sghmc": Method("naive SGHMC", exact=False, mini_batches=True),
     "metropolis-sghmc": Method("SGHMC with Metropolis test", exact=True, mini_batches=True),
+    "nuts": Method("NUTS", exact=True),
 }
 
 

@@ -8,7 +8,13 @@ import numpy as np
 import pandas as pd
 
 from nnghmc.cost import PHASES, Cost, PhaseCost
-from nnghmc.diagnostics import Convergence, judgements, quiet_arviz
+from nnghmc.diagnostics import (
+    OWN_TUNING,
+    TUNED_BY_ITSELF,
+    Convergence,
+    judgements,
+    quiet_arviz,
+)
 from nnghmc.errors import SettingsError
 from nnghmc.methods import METHODS
 from nnghmc.posterior import Posterior
@@ -41,6 +47,7 @@ class Run:
         gradient_data: the true gradients that were collected, or None.
         complete: False where Ctrl-C ended the run early.
         remarks: what was noticed while it ran.
+        story: what the automatic run tried, found and decided, a line each.
         notes: remarks, and what there is to say about the kept draws, in plain words.
     """
 
@@ -57,6 +64,7 @@ class Run:
     gradient_data: GradientData | None = None
     complete: bool = True
     remarks: tuple[str, ...] = ()
+    story: tuple[str, ...] = ()
 
     @cached_property
     def notes(self) -> tuple[str, ...]:
@@ -65,7 +73,8 @@ class Run:
         if not self.draws.size:
             return known
         names = self.posterior.layout.coordinate_names
-        return (*known, *judgements(self.draws, self.stats, self.convergence, names))
+        remedies = TUNED_BY_ITSELF if self.story else OWN_TUNING
+        return (*known, *judgements(self.draws, self.stats, self.convergence, names, remedies))
 
     @cached_property
     def convergence(self) -> Convergence | None:
@@ -85,6 +94,8 @@ class Run:
     @property
     def handed_over(self) -> bool:
         """Whether the kept draws were made with the learned gradient."""
+        if self.story:
+            return self.method == "nnghmc"
         return bool(self.decisions) and self.decisions[-1].hand_over
 
     @property
@@ -144,7 +155,7 @@ class Run:
             f"{self.title}: {size} of {_counted(dim, 'dimension')}, "
             + ("exact" if self.exact else "NOT exact")
             + ("" if self.complete else ", incomplete (interrupted)"),
-            *(f"  {decision}" for decision in self.decisions),
+            *(f"  {line}" for line in (*self.story, *self.decisions)),
         ]
         if self.surrogate is not None:
             first, *others = self.surrogate.report.lines

@@ -1,9 +1,8 @@
 """sample(): a posterior in, a run out. The only place where the layers meet."""
 
 import dataclasses
-import warnings
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import jax
@@ -11,12 +10,11 @@ import numpy as np
 from jaxtyping import PRNGKeyArray
 
 from nnghmc.assessment import assess_tuning
-from nnghmc.chains import History, Supervision, evaluate_all, run_chains
-from nnghmc.cost import Cost
+from nnghmc.automatic import Automatic, AutomaticSampling
+from nnghmc.chains import History, Supervision, evaluate_all
 from nnghmc.errors import (
     GradientDataError,
     PosteriorError,
-    PrecisionWarning,
     SettingsError,
     instance_of,
     natural_number,
@@ -29,9 +27,11 @@ from nnghmc.kernels import (
     Tuning,
 )
 from nnghmc.methods import METHODS, MiniBatches
+from nnghmc.payoff import Estimate, estimate_run
 from nnghmc.posterior import Posterior
-from nnghmc.precision import energy_noise_message, position_dtype
+from nnghmc.precision import position_dtype
 from nnghmc.progress import reporting
+from nnghmc.record import Record
 from nnghmc.run import Run
 from nnghmc.schedule import Decision, TrainingSchedule
 from nnghmc.surrogates import (
@@ -45,8 +45,10 @@ from nnghmc.surrogates import (
     gradient_model,
 )
 from nnghmc.transitions import Transition, first_transition, learned_transition
-from nnghmc.warmup import collect, start_chains
+from nnghmc.warmup import collect, spread_starts, start_chains
 
+TUNED_BY_THEMSELVES = ("auto", "nuts")
+KINDS = ("nnghmc", "hmc", "sgld", "sghmc", "naive-sghmc", "metropolis-sghmc", "reuse")
 RANDOMNESS = ("warmup", "collect", "train", "assess", "probe", "sample")
 """Each use of randomness has its own stream, in each method and where a surrogate is reused: no
 phase disturbs another's draws, and two such runs with the same seed are independent, so that
@@ -58,12 +60,13 @@ def sample(
     draws: int = 1000,
     chains: int = 4,
     seed: int = 0,
-    method: str = "nnghmc",
+    method: str = "auto",
     *,
-    step_size: float | tuple[float, float] = 0.1,
-    num_steps: int | tuple[int, int] = (5, 15),
+    automatic: Automatic | None = None,
+    step_size: float | tuple[float, float] | None = None,
+    num_steps: int | tuple[int, int] | None = None,
     inverse_mass_matrix: Any = None,
-    warmup: int = 200,
+    warmup: int | None = None,
     network: GradientModel | str = "default",
     epochs: int | None = None,
     training: Training | None = None,
@@ -74,23 +77,30 @@ def sample(
     chunk_size: int | None = None,
     progress: bool = True,
 ) -> Run:
-    """Sample a posterior by NNgHMC, by standard HMC, or by a stochastic-gradient method.
+    """Sample a posterior. With no further word everything is found out: what pays, and how.
+
+    Whoever gives a tuning (a step size, a schedule, a surrogate, ...) gets the paper's NNgHMC with
+    a fixed schedule and that tuning, as `method="nnghmc"` does.
 
     Args:
         posterior: what to sample.
         draws: draws to keep, in each chain.
         chains: chains, all advanced together.
         seed: the same seed gives the same draws, for any chunk size.
-        method: "nnghmc" learns the gradient and hands over to it; "hmc" uses the true one. For
-            comparison "sgld", "sghmc", "naive-sghmc" and "metropolis-sghmc" use mini-batches of
-            the data; of these only the last is exact.
-        step_size: ε of the leapfrog; a pair (low, high) is uniform between them, anew each draw.
-        num_steps: L, the leapfrog steps a draw; a pair (low, high) likewise, both ends included.
+        method: "auto" learns the gradient where that pays and samples by NUTS where it does not;
+            "nuts" is NUTS, adapted on all chains together. With a tuning of your own, "nnghmc"
+            learns the gradient and hands over to it; "hmc" uses the true one. For comparison
+            "sgld", "sghmc", "naive-sghmc" and "metropolis-sghmc" use mini-batches of the data; of
+            these only the last is exact.
+        automatic: how the automatic run decides, where a person wants to say so.
+        step_size: ε of the leapfrog, 0.1 if not given; a pair (low, high) is uniform between them,
+            anew each draw.
+        num_steps: L, the leapfrog steps a draw, (5, 15) if not given: a pair (low, high) likewise.
             A fixed number can resonate: a trajectory of a full period ends where it began.
         inverse_mass_matrix: diagonal (dim,) or dense (dim, dim); None is the identity. Posterior
             variances are a good choice.
-        warmup: draws in each chain before anything is collected or kept, by standard HMC, or by the
-            method itself where it uses mini-batches.
+        warmup: draws in each chain before anything is collected or kept, 200 if not given, by
+            standard HMC, or by the method itself where it uses mini-batches.
         network: what learns the gradient: a model such as `GradientMLP(100)`, or the name of one
             with its defaults: "default" (`QuadraticPlus`), "mlp", "blocks", "potential", "bases",
             "gp" or "quadratic".
@@ -101,7 +111,7 @@ def sample(
             over after the warm-up and a probe.
         mini_batches: size of mini-batches and friction of the stochastic-gradient methods.
         initial_positions: unconstrained starts, shape (chains, dim); None starts every chain at
-            the posterior's own initial point.
+            the posterior's own initial point, or around it in the automatic run.
         chunk_size: the most draws in one compiled call; None lets memory and time decide.
         progress: show a progress bar, where the output is a terminal or a notebook.
 
@@ -118,11 +128,37 @@ def sample(
             f"the posterior was made in {posterior.initial.dtype} and JAX now computes in "
             f"{position_dtype()}; make it anew after changing jax_enable_x64."
         )
-    one_of("method", method, tuple(METHODS))
+    own = {
+        "step_size": step_size,
+        "num_steps": num_steps,
+        "inverse_mass_matrix": inverse_mass_matrix,
+        "warmup": warmup,
+        "epochs": epochs,
+        "training": training,
+        "schedule": schedule,
+        "surrogate": surrogate,
+        "mini_batches": mini_batches,
+    }
+    given = [name for name, value in own.items() if value is not None]
+    method = _method(method, given, automatic)
+    if method in TUNED_BY_THEMSELVES:
+        settings = _automatic(automatic, method, network)
+        size = positive_integer("draws", draws), positive_integer("chains", chains)
+        seed = natural_number("seed", seed, largest=2**63 - 1)
+        if chunk_size is not None:
+            positive_integer("chunk_size", chunk_size)
+        with stop_on_interrupt() as stop, reporting(progress) as reporter:
+            record = Record(posterior, Supervision(reporter, stop, chunk_size))
+            return AutomaticSampling(record, settings, *size, seed, initial_positions).run()
     if inverse_mass_matrix is not None and not METHODS[method].mass_matrix:
         title = METHODS[method].title
         raise SettingsError(f"{title} has no mass matrix; leave inverse_mass_matrix out.")
-    tuning = Tuning.checked(step_size, num_steps, inverse_mass_matrix, posterior.dim)
+    tuning = Tuning.checked(
+        0.1 if step_size is None else step_size,
+        (5, 15) if num_steps is None else num_steps,
+        inverse_mass_matrix,
+        posterior.dim,
+    )
     model = _model(network)
     plan = _Plan(
         draws=positive_integer("draws", draws),
@@ -130,7 +166,7 @@ def sample(
         seed=natural_number("seed", seed, largest=2**63 - 1),
         method=method,
         tuning=tuning,
-        warmup=natural_number("warmup", warmup),
+        warmup=200 if warmup is None else natural_number("warmup", warmup),
         network=model,
         training=_merged(instance_of("training", training or model.training, Training), epochs),
         schedule=instance_of("schedule", schedule or TrainingSchedule(), TrainingSchedule),
@@ -141,7 +177,44 @@ def sample(
     if chunk_size is not None:
         positive_integer("chunk_size", chunk_size)
     with stop_on_interrupt() as stop, reporting(progress) as reporter:
-        return _Sampling(posterior, plan, Supervision(reporter, stop, chunk_size)).run()
+        return _Sampling(plan, Record(posterior, Supervision(reporter, stop, chunk_size))).run()
+
+
+def estimate(posterior: Posterior, draws: int = 1000, chains: int = 4, seed: int = 0) -> Estimate:
+    """Will it pay? What the automatic run finds out before it decides, without sampling."""
+    key = jax.random.key(natural_number("seed", seed, largest=2**63 - 1))
+    states = spread_starts(
+        posterior.potential_and_gradient,
+        posterior.initial,
+        None,
+        positive_integer("chains", chains),
+        key,
+    )
+    return estimate_run(posterior, states.position, positive_integer("draws", draws))
+
+
+def _method(method: str, given: list[str], automatic: Automatic | None) -> str:
+    """The method to use; a tuning of one's own asks for one that takes it."""
+    one_of("method", method, ("auto", *METHODS))
+    if automatic is not None and method != "auto":
+        raise SettingsError(f'automatic= is for method="auto", got {method!r}; leave it out.')
+    if not given or method not in TUNED_BY_THEMSELVES:
+        return method
+    if method == "auto" and automatic is None:
+        return "nnghmc"
+    raise SettingsError(
+        f'method="{method}" finds its tuning itself, got {", ".join(given)}; leave it out, or use '
+        'method="nnghmc" or method="hmc".'
+    )
+
+
+def _automatic(automatic: Automatic | None, method: str, network: GradientModel | str) -> Automatic:
+    settings = instance_of("automatic", automatic or Automatic(), Automatic)
+    if method == "nuts":
+        return dataclasses.replace(settings, way="nuts")
+    if automatic is None or network != "default":
+        return dataclasses.replace(settings, network=_model(network))
+    return settings
 
 
 def _model(network: GradientModel | str) -> GradientModel:
@@ -194,25 +267,21 @@ class _Plan:
     initial_positions: Any
 
     def key(self, use: str) -> PRNGKeyArray:
-        kinds = [*METHODS, "reuse"]
-        kind = kinds.index(self.method if self.surrogate is None else "reuse")
+        kind = KINDS.index(self.method if self.surrogate is None else "reuse")
         stream = kind * len(RANDOMNESS) + RANDOMNESS.index(use)
         return jax.random.fold_in(jax.random.key(self.seed), stream)
 
 
 @dataclass
 class _Sampling:
-    """One call of `sample` under way: what has been made, learned, decided and spent so far."""
+    """One call of `sample` by a method with fixed tuning, under way."""
 
-    posterior: Posterior
     plan: _Plan
-    supervision: Supervision
-    cost: Cost = field(default_factory=Cost)
-    discarded: list[tuple[str, History]] = field(default_factory=list)
-    collected: list[GradientData] = field(default_factory=list)
-    decisions: list[Decision] = field(default_factory=list)
-    surrogate: Surrogate | None = None
-    remarks: list[str] = field(default_factory=list)
+    record: Record
+
+    def __post_init__(self) -> None:
+        self.posterior, self.supervision = self.record.posterior, self.record.supervision
+        self.cost = self.record.cost
 
     def run(self) -> Run:
         states = self.warm_up(self.start())
@@ -222,7 +291,7 @@ class _Sampling:
             if learned is not None:
                 transition = learned_transition(self.posterior, learned)
         _, kept = self.advance("sample", "sample", states, range(self.plan.draws), transition)
-        return self.result(kept)
+        return self.record.result(self.plan.method, self.plan.seed, self.plan.draws, kept)
 
     def start(self) -> HMCState:
         """The first state of every chain, checked."""
@@ -234,10 +303,7 @@ class _Sampling:
                 self.plan.chains,
             )
             cost.true_gradients += self.plan.chains
-        noise = energy_noise_message(states.potential, self.posterior.energy_precision)
-        if noise is not None:
-            self.remarks.append(noise)
-            warnings.warn(noise, PrecisionWarning, stacklevel=4)
+        self.record.check_energies(states)
         return states
 
     def warm_up(self, states: HMCState) -> HMCState:
@@ -250,7 +316,7 @@ class _Sampling:
             return self.collect("warmup", states, numbers, keep=lambda part: None)
         transition = self.first_transition()
         states, history = self.advance("warmup", "warmup", states, numbers, transition)
-        self.discarded.append(("warmup", history))
+        self.record.discarded.append(("warmup", history))
         return states
 
     def learn(self, states: HMCState) -> tuple[HMCState, Learned | None]:
@@ -260,32 +326,34 @@ class _Sampling:
         collected = 0
         for training_point in self.plan.schedule.training_points:
             numbers = range(collected, training_point)
-            states = self.collect("collect", states, numbers, keep=self.collected.append)
+            states = self.collect("collect", states, numbers, keep=self.record.collected.append)
             collected = training_point
             if self.supervision.stop.made:
                 break
             try:
-                self.surrogate = self.train(training_point)
+                self.record.surrogate = self.train(training_point)
             except GradientDataError as error:
-                self.remarks.append(f"nothing learned after {training_point} draws: {error}")
+                self.record.remarks.append(f"nothing learned after {training_point} draws: {error}")
                 continue
-            predicted = self.predict(self.surrogate, training_point)
-            probed, probe = self.probe(states, self.surrogate.learned, training_point)
+            predicted = self.predict(self.record.surrogate, training_point)
+            probed, probe = self.probe(states, self.record.surrogate.learned, training_point)
             if self.supervision.stop.made:
                 break
-            self.decisions.append(self.decide(training_point, probe, "collect", predicted))
-            if self.decisions[-1].hand_over:
-                return probed, self.surrogate.learned
+            self.record.decisions.append(self.decide(training_point, probe, "collect", predicted))
+            if self.record.decisions[-1].hand_over:
+                return probed, self.record.surrogate.learned
         return states, None
 
     def reuse(self, surrogate: Surrogate, states: HMCState) -> tuple[HMCState, Learned | None]:
         """Probe what was learned before; whether it takes over."""
-        self.surrogate = surrogate
+        self.record.surrogate = surrogate
         probed, probe = self.probe(states, surrogate.learned, 0)
         if self.supervision.stop.made:
             return states, None
-        self.decisions.append(self.decide(0, probe, "warmup"))
-        return (probed, surrogate.learned) if self.decisions[-1].hand_over else (states, None)
+        self.record.decisions.append(self.decide(0, probe, "warmup"))
+        return (
+            (probed, surrogate.learned) if self.record.decisions[-1].hand_over else (states, None)
+        )
 
     def collect(
         self,
@@ -307,17 +375,17 @@ class _Sampling:
                 keep,
             )
             cost.true_gradients += history.leapfrog_steps
-        self.discarded.append((phase, history))
+        self.record.discarded.append((phase, history))
         return states
 
     def train(self, training_point: int) -> Surrogate:
         """Fit the network to all gradients so far."""
         self.supervision.reporter.note("train")
         with self.cost.timed("train"):
-            self.collected[:] = [GradientData.concatenate(self.collected)]
+            self.record.collected[:] = [GradientData.concatenate(self.record.collected)]
             key = jax.random.fold_in(self.plan.key("train"), training_point)
             layout = self.posterior.layout
-            return fit(self.plan.network, self.collected[0], key, self.plan.training, layout)
+            return fit(self.plan.network, self.record.collected[0], key, self.plan.training, layout)
 
     def predict(self, surrogate: Surrogate, training_point: int) -> float:
         """The acceptance to expect, from held-out trajectories; NaN where there are none."""
@@ -350,7 +418,7 @@ class _Sampling:
         """Compare the probe with the standard HMC of a phase."""
         rates = [
             history.stats["acceptance_rate"]
-            for phase, history in self.discarded
+            for phase, history in self.record.discarded
             if phase == true_phase and history.length
         ]
         return Decision(
@@ -376,38 +444,7 @@ class _Sampling:
         transition: Transition,
     ) -> tuple[HMCState, History]:
         """Move all chains on, and count the cost."""
-        self.supervision.reporter.begin(use, len(draw_numbers))
-        with self.cost.timed(phase) as cost:
-            states, history = run_chains(
-                transition.algorithm,
-                self.plan.tuning,
-                self.plan.key(use),
-                states,
-                draw_numbers,
-                self.supervision,
-            )
-            cost.add(transition.cost(history.leapfrog_steps, history.length * self.plan.chains))
-        return states, history
-
-    def result(self, kept: History) -> Run:
-        """Everything, in the form a user keeps."""
-        made = [history for _, history in self.discarded if history.length]
-        empty = np.empty((self.plan.chains, 0, self.posterior.dim))
-        return Run(
-            posterior=self.posterior,
-            method=self.plan.method,
-            seed=self.plan.seed,
-            draws=kept.draws,
-            stats=kept.stats,
-            warmup_draws=np.concatenate([empty, *(history.draws for history in made)], axis=1),
-            warmup_stats={
-                name: np.concatenate([history.stats[name] for history in made], axis=1)
-                for name in (made[0].stats if made else ())
-            },
-            cost=self.cost,
-            decisions=tuple(self.decisions),
-            surrogate=self.surrogate,
-            gradient_data=GradientData.concatenate(self.collected) if self.collected else None,
-            complete=kept.length == self.plan.draws,
-            remarks=tuple(self.remarks),
+        key = self.plan.key(use)
+        return self.record.advance(
+            phase, use, transition, self.plan.tuning, key, states, draw_numbers
         )

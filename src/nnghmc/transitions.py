@@ -4,13 +4,17 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import equinox as eqx
+import jax.numpy as jnp
 
-from nnghmc.chains import Algorithm
+from nnghmc.chains import History, Move, each_chain, insured
 from nnghmc.cost import PhaseCost
 from nnghmc.kernels import (
+    Tuning,
     hmc,
     metropolis_sghmc,
     naive_sghmc,
+    nuts,
+    probing_hmc,
     sghmc,
     sgld,
     true_gradient_hmc,
@@ -22,17 +26,69 @@ from nnghmc.surrogates import Learned
 
 @dataclass(frozen=True)
 class Transition:
-    """A kernel that waits for its tuning, and the cost of so many steps in so many draws."""
+    """What all chains do in a draw, and what the draws of a history cost."""
 
-    algorithm: Algorithm
-    cost: Callable[[int, int], PhaseCost]
+    move: Move
+    cost: Callable[[History], PhaseCost]
 
 
 def learned_transition(posterior: Posterior, learned: Learned) -> Transition:
     """HMC along a learned gradient: one true potential a draw."""
     return Transition(
-        eqx.Partial(hmc, posterior.potential, learned.gradient),
-        lambda steps, draws: PhaseCost(learned_gradients=steps, true_potentials=draws),
+        each_chain(eqx.Partial(hmc, posterior.potential, learned.gradient)),
+        lambda made: PhaseCost(learned_gradients=made.leapfrog_steps, true_potentials=made.size),
+    )
+
+
+def insured_transition(
+    posterior: Posterior, learned: Learned, probability: float, true_tuning: Tuning
+) -> Transition:
+    """HMC along a learned gradient, and now and then along the true one."""
+
+    def cost(made: History) -> PhaseCost:
+        if not made.length:
+            return PhaseCost()
+        insurance = made.stats["insurance"]
+        true_steps = int(made.stats["n_steps"][insurance].sum())
+        return PhaseCost(
+            learned_gradients=made.leapfrog_steps - true_steps + int(insurance.sum()),
+            true_gradients=true_steps + int(insurance.sum()),
+            true_potentials=int((~insurance).sum()),
+        )
+
+    move = insured(
+        learned_transition(posterior, learned).move,
+        learned.gradient,
+        true_transition(posterior).move,
+        posterior.potential_and_gradient,
+        jnp.asarray(probability, float),
+        true_tuning,
+    )
+    return Transition(move, cost)
+
+
+def probing_transition(posterior: Posterior, learned: Learned) -> Transition:
+    """HMC along a learned gradient that evaluates the true one at every proposal."""
+    algorithm = eqx.Partial(probing_hmc, posterior.potential_and_gradient, learned.gradient)
+    return Transition(
+        each_chain(algorithm),
+        lambda made: PhaseCost(learned_gradients=made.leapfrog_steps, true_gradients=made.size),
+    )
+
+
+def nuts_transition(posterior: Posterior) -> Transition:
+    """NUTS along the true gradient."""
+    return Transition(
+        each_chain(eqx.Partial(nuts, posterior.potential_and_gradient)),
+        lambda made: PhaseCost(true_gradients=made.leapfrog_steps),
+    )
+
+
+def true_transition(posterior: Posterior) -> Transition:
+    """Standard HMC."""
+    return Transition(
+        each_chain(eqx.Partial(true_gradient_hmc, posterior.potential_and_gradient)),
+        lambda made: PhaseCost(true_gradients=made.leapfrog_steps),
     )
 
 
@@ -40,29 +96,28 @@ def first_transition(posterior: Posterior, method: str, mini_batches: MiniBatche
     """What a method begins with: NNgHMC with standard HMC, the others with what they are."""
     if METHODS[method].mini_batches:
         return _mini_batch_transition(posterior, method, mini_batches)
-    return Transition(
-        eqx.Partial(true_gradient_hmc, posterior.potential_and_gradient),
-        lambda steps, draws: PhaseCost(true_gradients=steps),
-    )
+    return true_transition(posterior)
 
 
 def _mini_batch_transition(posterior: Posterior, method: str, settings: MiniBatches) -> Transition:
     gradient = posterior.batch_gradient(settings.size)
     if method == "sgld":
-        return Transition(eqx.Partial(sgld, gradient), _steps_alone)
+        return Transition(each_chain(eqx.Partial(sgld, gradient)), _steps_alone)
     if method == "sghmc":
         friction = {"friction": settings.friction, "noise": settings.noise}
-        return Transition(eqx.Partial(sghmc, gradient, **friction), _steps_alone)
+        return Transition(each_chain(eqx.Partial(sghmc, gradient, **friction)), _steps_alone)
     if method == "naive-sghmc":
         return Transition(
-            eqx.Partial(naive_sghmc, gradient),
-            lambda steps, draws: PhaseCost(batch_gradients=steps + draws),
+            each_chain(eqx.Partial(naive_sghmc, gradient)),
+            lambda made: PhaseCost(batch_gradients=made.leapfrog_steps + made.size),
         )
     return Transition(
-        eqx.Partial(metropolis_sghmc, posterior.potential, gradient),
-        lambda steps, draws: PhaseCost(batch_gradients=steps + draws, true_potentials=draws),
+        each_chain(eqx.Partial(metropolis_sghmc, posterior.potential, gradient)),
+        lambda made: PhaseCost(
+            batch_gradients=made.leapfrog_steps + made.size, true_potentials=made.size
+        ),
     )
 
 
-def _steps_alone(steps: int, draws: int) -> PhaseCost:
-    return PhaseCost(batch_gradients=steps)
+def _steps_alone(made: History) -> PhaseCost:
+    return PhaseCost(batch_gradients=made.leapfrog_steps)

@@ -5,7 +5,7 @@ import pytest
 
 from nnghmc import GradientData, GradientMLP, Training, fit
 from nnghmc.errors import GradientDataError, SettingsError
-from nnghmc.surrogates.training import _Points, _train
+from nnghmc.surrogates.training import _Points
 
 
 def gradient_data(number=600, seed=0):
@@ -83,9 +83,20 @@ def test_points_that_are_not_finite_are_counted():
 
 def test_growing_data_do_not_mean_compiling_again():
     fit(GradientMLP(5), gradient_data(300), jax.random.key(0), Training(epochs=1))
-    before = _train._cached._cache_size()
-    fit(GradientMLP(5), gradient_data(500), jax.random.key(1), Training(epochs=1))
-    assert _train._cached._cache_size() == before
+    names = []
+
+    def listen(event, seconds, fun_name="", **_):
+        names.append(fun_name)
+
+    jax.monitoring.register_event_duration_secs_listener(listen)
+    try:
+        fit(GradientMLP(5), gradient_data(500), jax.random.key(1), Training(epochs=1))
+        again = len(names)
+        fit(GradientMLP(6), gradient_data(500), jax.random.key(1), Training(epochs=1))
+    finally:
+        jax.monitoring.unregister_event_duration_listener(listen)
+    assert not any("_train" in name for name in names[:again])
+    assert any("_train" in name for name in names[again:])  # another network does
 
 
 @pytest.mark.parametrize(

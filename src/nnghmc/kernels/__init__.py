@@ -1,7 +1,8 @@
 """One Markov transition each: (key, state) -> (state, info)."""
 
-from nnghmc.kernels.hmc import HMCInfo, HMCState, hmc, true_gradient_hmc
+from nnghmc.kernels.hmc import HMCInfo, HMCState, hmc, probing_hmc, true_gradient_hmc
 from nnghmc.kernels.leapfrog import simulate
+from nnghmc.kernels.nuts import nuts
 from nnghmc.kernels.stochastic import metropolis_sghmc, naive_sghmc, sghmc, sgld
 from nnghmc.kernels.tuning import Tuning
 
@@ -12,6 +13,8 @@ __all__ = [
     "hmc",
     "metropolis_sghmc",
     "naive_sghmc",
+    "nuts",
+    "probing_hmc",
     "sghmc",
     "sgld",
     "simulate",

@@ -40,7 +40,8 @@ class HMCInfo(NamedTuple):
 
     `energy` is H where the chain stands after the transition and `energy_error` its change on the
     way there, zero for a rejection; `proposed_energy_error` is the change that was put to the test,
-    infinite where the end is not finite. `path` holds the steps, for a kernel that records them.
+    infinite where the end is not finite. `is_insurance` marks a draw along the true gradient among
+    those along a learned one. `path` holds the steps, for a kernel that records them.
     """
 
     acceptance_rate: Float[Array, ""]
@@ -52,6 +53,7 @@ class HMCInfo(NamedTuple):
     proposed_energy_error: Float[Array, ""]
     step_size: Float[Array, ""]
     num_integration_steps: Int[Array, ""]
+    is_insurance: Bool[Array, ""]
     path: Path
 
 
@@ -118,6 +120,35 @@ def true_gradient_hmc(
     return SamplingAlgorithm(init, step)
 
 
+def probing_hmc(
+    potential_and_gradient: Field,
+    gradient: Callable[[Array], Array],
+    step_size: Jittered[float],
+    num_steps: Jittered[int],
+    inverse_mass_matrix: MetricTypes,
+) -> SamplingAlgorithm:
+    """The same draws as `hmc(U, gradient, ...)`, with the true gradient at every proposal.
+
+    `info.path` has one row, the proposal, rejected or not: gradient data from where trajectories
+    along `gradient` actually go, at one evaluation a draw.
+    """
+
+    def init(position: Array, rng_key: PRNGKeyArray | None = None) -> HMCState:
+        return HMCState(position, potential_and_gradient(position)[0], gradient(position))
+
+    metric = default_metric(inverse_mass_matrix)
+    follow = _along(gradient_alone(gradient), lambda end: end.logdensity, metric)
+
+    def propose(launch: Launch) -> tuple[HMCState, Array, Path]:
+        (position, _, learned), momentum, _ = follow(launch)
+        potential, true = potential_and_gradient(position)
+        path = Path(position[jnp.newaxis], potential[jnp.newaxis], true[jnp.newaxis])
+        return HMCState(position, potential, learned), momentum, path
+
+    step = metropolis_transition(propose, metric, (step_size, num_steps), DIVERGENCE_THRESHOLD)
+    return SamplingAlgorithm(init, step)
+
+
 def _along(
     field: Field,
     potential_at: Callable[[IntegratorState], Array],
@@ -171,6 +202,7 @@ def metropolis_transition(
             proposed_energy_error=change,
             step_size=jnp.asarray(step_size, change.dtype),
             num_integration_steps=jnp.asarray(num_steps, jnp.int32),
+            is_insurance=jnp.asarray(False),
             path=path,
         )
         return state, info

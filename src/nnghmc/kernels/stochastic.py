@@ -184,6 +184,7 @@ def _untested(
             proposed_energy_error=unknown,
             step_size=jnp.asarray(size, position.dtype),
             num_integration_steps=jnp.asarray(number, jnp.int32),
+            is_insurance=jnp.asarray(False),
             path=Path.empty(0, position),
         )
         return HMCState(position, unknown, state.gradient), info

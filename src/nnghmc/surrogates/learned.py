@@ -3,12 +3,12 @@
 from collections.abc import Callable
 from typing import Any, ClassVar, NamedTuple, Protocol, runtime_checkable
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+from nnghmc.compilation import compiled
 from nnghmc.errors import SettingsError, instance_of
 from nnghmc.surrogates.storable import Storable
 from nnghmc.surrogates.training import Lesson, Training
@@ -66,15 +66,15 @@ class Whitened(Learned):
 
 def all_gradients(learned: Learned, positions: np.ndarray) -> np.ndarray:
     """The learned gradient at every row of positions."""
-    return np.asarray(_at_every_row(learned.gradient, jnp.asarray(positions)))
+    return np.asarray(_at_every_row(learned.gradient, jnp.asarray(positions), quick=True))
 
 
 def all_potentials(learned: Learned, positions: np.ndarray) -> np.ndarray:
     """The learned potential at every row of positions."""
-    return np.asarray(_at_every_row(learned.potential, jnp.asarray(positions)))
+    return np.asarray(_at_every_row(learned.potential, jnp.asarray(positions), quick=True))
 
 
-@eqx.filter_jit
+@compiled
 def _at_every_row(function: Callable[[Array], Array], positions: Array) -> Array:
     return jax.lax.map(function, positions, batch_size=ROWS_AT_ONCE)
 

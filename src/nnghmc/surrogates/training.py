@@ -12,10 +12,14 @@ import numpy as np
 import optax
 from jaxtyping import Array, Float, Int, PRNGKeyArray, PyTree
 
+from nnghmc.compilation import compiled
 from nnghmc.errors import check_fields, positive_integer, positive_number, share
 from nnghmc.memory import require_memory
 from nnghmc.precision import position_dtype
 from nnghmc.surrogates.gradient_data import GradientData
+
+MOST_WORK_TO_COMPILE_QUICKLY = 5e9
+"""Weights times points times epochs: a second or two of training."""
 
 BYTES_A_WEIGHT = 7 * 4
 """Weights, slopes, two moments of Adam and the best so far in float32, the result in float64."""
@@ -115,11 +119,12 @@ def train(network: Trainable, lesson: Lesson, rows_of: Callable[[GradientData], 
     if training.patience is None or held_out is None:
         training, held_out = replace(training, patience=None), None
     rows = rows_of(lesson.data)
-    _check_size(network, rows, key)
+    weights = _checked_size(network, rows, key)
     points = _Points.of(rows)
     training = training.for_points(int(points.number), points.capacity)
+    quick = weights * points.capacity * training.epochs < MOST_WORK_TO_COMPILE_QUICKLY
     unseen = None if held_out is None else _Points.of(rows_of(held_out))
-    end = _train(network, points, unseen, key, training)
+    end = _train(network, points, unseen, key, training, quick=quick)
     made = int(end.epoch)
     losses, held_out_losses = (np.asarray(part)[:made] for part in (end.losses, end.unseen_losses))
     best = end.network if held_out is None else end.best
@@ -134,8 +139,8 @@ def in_precision_of_positions(network: Any) -> Any:
     return jax.tree.map(lambda leaf: leaf.astype(dtype) if eqx.is_array(leaf) else leaf, network)
 
 
-def _check_size(network: Trainable, rows: PyTree, key: PRNGKeyArray) -> None:
-    """Refuse a network that would not fit into memory, before it is built."""
+def _checked_size(network: Trainable, rows: PyTree, key: PRNGKeyArray) -> int:
+    """The number of weights of a network, refused before it is built if memory cannot hold it."""
     dim = _dim(rows)
     shapes = jax.tree.leaves(eqx.filter_eval_shape(lambda key: network.build(dim, key), key))
     weights = sum(math.prod(leaf.shape) for leaf in shapes if hasattr(leaf, "shape"))
@@ -144,6 +149,7 @@ def _check_size(network: Trainable, rows: PyTree, key: PRNGKeyArray) -> None:
         f"training {network} in {dim} dimensions ({weights:,} weights)",
         "Use fewer hidden units.",
     )
+    return weights
 
 
 def _dim(rows: PyTree) -> int:
@@ -191,7 +197,7 @@ class _Progress(NamedTuple):
     epoch: Int[Array, ""]
 
 
-@eqx.filter_jit
+@compiled
 def _train(
     network: Trainable,
     points: _Points,

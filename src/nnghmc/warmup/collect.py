@@ -5,8 +5,9 @@ from collections.abc import Callable
 import equinox as eqx
 from jaxtyping import PRNGKeyArray
 
-from nnghmc.chains import Draws, History, Supervision, run_chains
+from nnghmc.chains import Draws, History, Supervision, each_chain, run_chains
 from nnghmc.kernels import HMCState, Tuning, true_gradient_hmc
+from nnghmc.kernels.leapfrog import Path
 from nnghmc.posterior import PotentialAndGradientFn
 from nnghmc.surrogates.gradient_data import GradientData
 
@@ -29,4 +30,13 @@ def collect(
 
     rows = tuning.most_steps
     algorithm = eqx.Partial(true_gradient_hmc, potential_and_gradient, record_steps=rows)
-    return run_chains(algorithm, tuning, key, states, draw_numbers, supervision, rows, keep_path)
+    return run_chains(
+        each_chain(algorithm),
+        tuning,
+        key,
+        states,
+        draw_numbers,
+        supervision,
+        Path.num_rows(rows),
+        keep_path,
+    )

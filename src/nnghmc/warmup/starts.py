@@ -2,14 +2,17 @@
 
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, PRNGKeyArray
 
 from nnghmc.chains import evaluate_all
 from nnghmc.errors import PosteriorError, SettingsError
 from nnghmc.kernels.hmc import HMCState
 from nnghmc.posterior import PotentialAndGradientFn
+
+TRIES = 12
 
 
 def start_chains(
@@ -23,6 +26,33 @@ def start_chains(
     states = HMCState(positions, *evaluate_all(potential_and_gradient, positions))
     _check_finite(states)
     return states
+
+
+def spread_starts(
+    potential_and_gradient: PotentialAndGradientFn,
+    initial: Float[Array, " dim"],
+    initial_positions: Any,
+    num_chains: int,
+    key: PRNGKeyArray,
+) -> HMCState:
+    """Starts around the initial point, uniform within 1 of it, or those given.
+
+    Where the density is not finite there, a chain starts closer to the initial point.
+    """
+    if initial_positions is not None:
+        return start_chains(potential_and_gradient, initial, initial_positions, num_chains)
+    shape = (num_chains, *initial.shape)
+    away = np.asarray(jax.random.uniform(key, shape, initial.dtype, -1.0, 1.0))
+    for _ in range(TRIES):
+        positions = jnp.asarray(np.asarray(initial) + away)
+        potentials, gradients = evaluate_all(potential_and_gradient, positions, quick=True)
+        finite = np.isfinite(potentials) & np.isfinite(gradients).all(axis=1)
+        if finite.all():
+            break
+        away = np.where(finite[:, np.newaxis], away, away / 2)
+    if not finite.all():
+        return start_chains(potential_and_gradient, initial, None, num_chains)
+    return HMCState(positions, potentials, gradients)
 
 
 def _checked_positions(initial: Array, given: Any, num_chains: int) -> Array:

@@ -1,0 +1,176 @@
+"""Will it pay? The true potential, its gradient and a learned step, timed on this machine.
+
+What a draw takes by NUTS is the gradient many times over; by a learned gradient it is the potential
+once, and learned steps. Against that stands what learning takes: compiling, gradients to learn
+from, the fit. The estimate compares the two before anything is spent on either.
+"""
+
+import statistics
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array
+
+from nnghmc.chains import evaluate_all
+from nnghmc.posterior import Posterior
+from nnghmc.precision import position_dtype
+from nnghmc.surrogates.layers import Layers
+from nnghmc.surrogates.potential_net import NetworkPotential
+
+GRADIENTS_A_NUTS_DRAW = 20
+"""Of chains that advance together, and so wait for the longest trajectory among them."""
+NUTS_WARMUP = 300
+NUTS_SECONDS = 3.0
+"""To compile NUTS, beyond compiling the gradient."""
+
+ROUNDS_OF_GRADIENTS = 350
+"""To find the bulk and to learn: evaluations of all chains together."""
+LEARNING_SECONDS = 9.0
+"""To compile everything that learning takes, and to fit."""
+LEARNED_STEPS_A_DRAW = 20
+STEPS_TIMED = 50
+WIDTH = 256
+LEAST_SECONDS_OF_TIMING = 0.05
+
+
+@dataclass(frozen=True)
+class Timings:
+    """Seconds for all chains together, and to compile the gradient; NaN where not measured."""
+
+    gradient: float
+    compiling: float
+    potential: float = float("nan")
+    learned_step: float = float("nan")
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """What a run is expected to take, by NUTS and by a learned gradient.
+
+    Attributes:
+        chains: the chains, advanced together.
+        draws: the draws to keep in each.
+        timings: what was measured.
+        nuts_seconds: a whole run by NUTS.
+        flops: what XLA counts of a gradient of all chains.
+        learned_seconds: a whole run that learns the gradient; infinite where that cannot pay.
+    """
+
+    chains: int
+    draws: int
+    timings: Timings
+    nuts_seconds: float
+    learned_seconds: float
+    flops: float = 0.0
+
+    @property
+    def pays(self) -> bool:
+        """Whether learning the gradient is expected to be the faster way."""
+        return self.learned_seconds < self.nuts_seconds
+
+    def __str__(self) -> str:
+        choice = "learning the gradient pays" if self.pays else "NUTS is the faster way"
+        if np.isinf(self.learned_seconds):
+            return (
+                f"for {self.chains} chains together a gradient takes "
+                f"{_short(self.timings.gradient)}, and {self.draws:,} draws a chain about "
+                f"{_short(self.nuts_seconds)} by NUTS, less than learning alone: {choice}"
+            )
+        return (
+            f"for {self.chains} chains together a gradient takes {_short(self.timings.gradient)}, "
+            f"a potential {_short(self.timings.potential)}, a learned step "
+            f"{_short(self.timings.learned_step)}; {self.draws:,} draws a chain: about "
+            f"{_short(self.nuts_seconds)} by NUTS, {_short(self.learned_seconds)} by learning: "
+            f"{choice}"
+        )
+
+
+def _short(seconds: float) -> str:
+    if seconds >= 100:
+        return f"{seconds / 60:.0f} min"
+    for unit, size in (("s", 1.0), ("ms", 1e-3), ("µs", 1e-6)):
+        if seconds >= size:
+            return (
+                f"{seconds / size:.2g} {unit}"
+                if seconds < 100 * size
+                else f"{seconds / size:.0f} {unit}"
+            )
+    return "no time"
+
+
+def estimate_run(
+    posterior: Posterior, positions: Array, draws: int, *, thorough: bool = True
+) -> Estimate:
+    """Time the posterior at these positions of all chains, and say what draws will take.
+
+    Unless it is to be `thorough`, a gradient so cheap that learning cannot pay ends it.
+    """
+    compiling, gradient = _timed(posterior.potential_and_gradient, positions)
+    flops = _flops(posterior.potential_and_gradient, positions)
+    nuts = NUTS_SECONDS + compiling
+    nuts += (NUTS_WARMUP + draws) * GRADIENTS_A_NUTS_DRAW * gradient
+    if nuts < LEARNING_SECONDS and not thorough:
+        timings = Timings(gradient, compiling)
+        return Estimate(len(positions), draws, timings, nuts, np.inf, flops)
+    _, potential = _timed(posterior.potential, positions)
+    _, learned_steps = _timed(_Untrained.of(posterior.dim).steps, positions)
+    learned_step = learned_steps / STEPS_TIMED
+    timings = Timings(gradient, compiling, potential, learned_step)
+    learned = LEARNING_SECONDS + 4 * compiling + ROUNDS_OF_GRADIENTS * gradient
+    learned += draws * (potential + LEARNED_STEPS_A_DRAW * learned_step)
+    return Estimate(len(positions), draws, timings, nuts, learned, flops)
+
+
+class _Untrained(eqx.Module):
+    """A network of the default's size with any weights: it takes as long as another."""
+
+    network: NetworkPotential
+
+    @classmethod
+    def of(cls, dim: int) -> "_Untrained":
+        ones = partial(np.ones, dtype=position_dtype())
+        weights = (jnp.asarray(ones((WIDTH, dim)) / dim), jnp.asarray(ones((1, WIDTH)) / WIDTH))
+        biases = (jnp.asarray(ones(WIDTH)), jnp.asarray(ones(1)))
+        centre = jnp.asarray(0 * ones(dim))
+        return cls(NetworkPotential(centre, Layers(weights, biases, "silu")))
+
+    def steps(self, position: Array) -> Array:
+        """Some steps along it, one after the other."""
+
+        def step(_: Array, position: Array) -> Array:
+            return position - 1e-3 * self.network.gradient(position)
+
+        return jax.lax.fori_loop(0, STEPS_TIMED, step, position)
+
+
+def _flops(function: Callable[[Array], Any], positions: Array) -> float:
+    """Floating-point operations, of which loops count one turn."""
+    arrays, rest = eqx.partition(function, eqx.is_array)
+
+    def of_all(arrays: Any, positions: Array) -> Any:
+        return jax.vmap(eqx.combine(arrays, rest))(positions)
+
+    counted = jax.jit(of_all).lower(arrays, positions).cost_analysis()
+    return float((counted or {}).get("flops", 0.0))
+
+
+def _timed(function: Callable[[Array], Any], positions: Array) -> tuple[float, float]:
+    """Seconds of the first evaluation, which compiles, and of a further one."""
+
+    def once() -> float:
+        started = time.perf_counter()
+        jax.block_until_ready(evaluate_all(function, positions, quick=True))
+        return time.perf_counter() - started
+
+    compiling = once()
+    seconds = [once()]
+    while len(seconds) < 3 or (sum(seconds) < LEAST_SECONDS_OF_TIMING and len(seconds) < 20):
+        seconds.append(once())
+    return compiling, statistics.median(seconds)

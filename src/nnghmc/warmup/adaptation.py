@@ -1,0 +1,88 @@
+"""Step size and mass matrix, found on all chains together, a round of draws at a time."""
+
+from dataclasses import dataclass, field
+
+import jax.numpy as jnp
+import numpy as np
+
+from nnghmc.chains import History
+from nnghmc.kernels.tuning import Tuning
+from nnghmc.surrogates.gradient_data import GradientData
+
+STRENGTH = 0.05
+"""Of the pull towards the current matrix, in shares of a variance that is known."""
+CHANGE = (0.01, 100.0)
+"""The most that a curvature changes at once."""
+FAR_TOO_MUCH = 0.97
+QUARTER_PERIOD = 1.6
+"""In coordinates where the posterior is standard normal: so long a trajectory forgets its start."""
+
+
+@dataclass
+class Adaptation:
+    """What the rounds so far say; every round has one acceptance rate, pooled over the chains."""
+
+    step_size: float
+    inverse_mass_matrix: np.ndarray
+    target_acceptance: float = 0.8
+    rounds: int = 0
+    tried: list[float] = field(default_factory=list)
+
+    def after(self, history: History) -> float:
+        """Longer steps where more than enough were accepted, shorter ones where too few.
+
+        The acceptance is returned: a sum over the whole round, since one over chunks would round
+        differently, as the clock has it.
+        """
+        acceptance = float(history.stats["acceptance_rate"].mean()) if history.length else np.nan
+        self.rounds += 1
+        self.tried.append(self.step_size)
+        change = 2.0 / np.sqrt(self.rounds) * (np.nan_to_num(acceptance) - self.target_acceptance)
+        if acceptance > FAR_TOO_MUCH:
+            change = np.log(2)
+        self.step_size *= float(np.exp(np.clip(change, -1.5, 0.7)))
+        return acceptance
+
+    def settle(self) -> None:
+        """The step size of the later rounds, averaged: that of the last is a matter of chance."""
+        later = self.tried[len(self.tried) // 2 :]
+        if later:
+            self.step_size = float(np.exp(np.mean(np.log(later))))
+
+    def tuning(self, most_steps: int) -> Tuning:
+        """Trajectories of about a quarter of a period, of a length that varies."""
+        steps = int(np.clip(np.ceil(QUARTER_PERIOD / self.step_size), 2, most_steps))
+        return as_tuning(self.step_size, (steps // 2, steps), self.inverse_mass_matrix)
+
+
+def as_tuning(
+    step_size: float, num_steps: tuple[int, int], inverse_mass_matrix: np.ndarray
+) -> Tuning:
+    """Always of the same types, so that nothing is compiled anew."""
+    low, high = (jnp.asarray(max(1, int(number)), jnp.int64) for number in num_steps)
+    matrix = jnp.asarray(inverse_mass_matrix, float)
+    return Tuning(jnp.asarray(step_size, float), (low, high), matrix)
+
+
+def refined_inverse_mass_matrix(current: np.ndarray, data: GradientData) -> np.ndarray:
+    """The covariance that positions and gradients of all chains speak of.
+
+    In coordinates where the current matrix is the identity, the gradient is fitted by a symmetric
+    linear map of the position that is drawn towards the identity: where the points say little, in
+    directions hardly visited so far, the current matrix stands.
+    """
+    away = data.positions - data.positions.mean(axis=0)
+    bend = data.gradients - data.gradients.mean(axis=0)
+    if current.ndim == 1:
+        slopes = (away * bend).mean(axis=0) + STRENGTH
+        curvatures = slopes / ((away**2).mean(axis=0) / current + STRENGTH)
+        return np.asarray(current / np.clip(curvatures, *CHANGE))
+    root = np.linalg.cholesky(current)
+    white, pulled = np.linalg.solve(root, away.T).T, bend @ root
+    spreads, axes = np.linalg.eigh(white.T @ white / len(white))
+    cross = axes.T @ (white.T @ pulled / len(white)) @ axes
+    sides = spreads[:, np.newaxis] + spreads + 2 * STRENGTH
+    fitted = (cross + cross.T + 2 * STRENGTH * np.eye(len(current))) / sides
+    curvatures, turned = np.linalg.eigh(fitted)
+    half = root @ axes @ turned / np.sqrt(np.clip(curvatures, *CHANGE))
+    return np.asarray(half @ half.T)

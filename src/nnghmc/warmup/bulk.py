@@ -1,0 +1,166 @@
+"""From spread-out starts into the bulk of the posterior, by the true gradient, all chains at once.
+
+Downhill first; then rounds of standard HMC, after each of which step size, trajectory length and
+mass matrix are set by what all chains have met; until R-hat of the potential and of every
+coordinate says that the chains agree, or the rounds are used up.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import PRNGKeyArray
+
+from nnghmc.chains import Draws, History, Supervision, each_chain, evaluate_all, run_chains
+from nnghmc.diagnostics import split_rhat
+from nnghmc.kernels import HMCState, true_gradient_hmc
+from nnghmc.kernels.leapfrog import Path
+from nnghmc.posterior import Posterior
+from nnghmc.surrogates.gradient_data import GradientData
+from nnghmc.warmup.adaptation import (
+    Adaptation,
+    refined_inverse_mass_matrix,
+)
+from nnghmc.warmup.descent import descend
+
+MOST_STEPS = 16
+ROUNDS = (3, 3, 5, 5, 5, 8, 8, 8, 8, 8, 16, 16, 16, 16)
+LEAST_ROUNDS = 5
+WORTHLESS = 0.3
+"""A round that accepts less than this says nothing but that its steps were too long."""
+AGREEMENT = 1.1
+"""R-hat below which chains are taken to agree well enough to learn from; a few dozen draws say no
+more than that."""
+
+
+@dataclass
+class Bulk:
+    """Where the chains are, how they got there, and what was met in the later rounds."""
+
+    states: HMCState
+    adaptation: Adaptation
+    descent_evaluations: int
+    moved: int
+    rounds: list[GradientData] = field(default_factory=list)
+    histories: list[History] = field(default_factory=list)
+    failed: list[History] = field(default_factory=list)
+
+    @property
+    def later(self) -> slice:
+        """The rounds that count: the first third led here."""
+        return slice(len(self.rounds) // 3, None)
+
+    @property
+    def gradient_data(self) -> GradientData:
+        """What the rounds that count have met."""
+        return GradientData.concatenate(self.rounds[self.later])
+
+    @property
+    def draws(self) -> np.ndarray:
+        """Their draws, shape (chains, draws, dim)."""
+        return np.concatenate([history.draws for history in self.histories[self.later]], axis=1)
+
+    @property
+    def potentials(self) -> np.ndarray:
+        """The potentials of those, shape (chains, draws)."""
+        parts = [-history.stats["lp"] for history in self.histories[self.later]]
+        return np.concatenate(parts, axis=1)
+
+    @property
+    def disagreement(self) -> float:
+        """The largest R-hat, of the potential and of every coordinate; NaN for a single chain."""
+        draws, potentials = self.draws, self.potentials
+        if draws.shape[1] < 4 or len(draws) < 2:
+            return float("nan")
+        return float(max(split_rhat(draws).max(), split_rhat(potentials[..., np.newaxis]).max()))
+
+    @property
+    def gradients(self) -> int:
+        """True gradients spent, all chains together."""
+        chains = len(self.states.position)
+        steps = sum(history.leapfrog_steps for history in (*self.histories, *self.failed))
+        return chains * self.descent_evaluations + steps
+
+    @property
+    def settled(self) -> bool:
+        """Whether the chains agree, and have met enough to learn from."""
+        chains, dim = self.states.position.shape
+        data = self.gradient_data if self.rounds else None
+        if len(self.rounds) < LEAST_ROUNDS or data is None:
+            return False
+        if len(data) < 10 * dim or data.num_trajectories < dim:
+            return False
+        return chains == 1 or self.disagreement < AGREEMENT
+
+
+def find_bulk(
+    posterior: Posterior,
+    states: HMCState,
+    key: PRNGKeyArray,
+    supervision: Supervision,
+    *,
+    quick: bool,
+    goes_on: Callable[[Bulk], bool],
+) -> Bulk:
+    """Go downhill, then make rounds of standard HMC while `goes_on` finds reason to."""
+
+    def evaluate(positions: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        return evaluate_all(posterior.potential_and_gradient, jnp.asarray(positions), quick=quick)
+
+    arrival = descend(evaluate, states)
+    adaptation = Adaptation(0.3 * posterior.dim**-0.25, arrival.inverse_mass_matrix)
+    bulk = Bulk(arrival.states, adaptation, arrival.evaluations, arrival.moved)
+    first_draw = 0
+    for size in ROUNDS:
+        if supervision.stop.made or bulk.settled or not goes_on(bulk):
+            break
+        numbers = range(first_draw, first_draw + size)
+        _one_round(posterior, bulk, key, numbers, supervision, quick=quick)
+        first_draw += size
+    return bulk
+
+
+def _one_round(
+    posterior: Posterior,
+    bulk: Bulk,
+    key: PRNGKeyArray,
+    numbers: range,
+    supervision: Supervision,
+    *,
+    quick: bool,
+) -> None:
+    parts: list[GradientData] = []
+
+    def keep(first: int, draws: Draws) -> None:
+        steps, usable = draws.info.num_integration_steps, ~draws.info.is_divergent
+        parts.append(GradientData.from_paths(*draws.info.path, steps, first, usable))
+
+    algorithm = eqx.Partial(
+        true_gradient_hmc, posterior.potential_and_gradient, record_steps=MOST_STEPS
+    )
+    bulk.states, history = run_chains(
+        each_chain(algorithm),
+        bulk.adaptation.tuning(MOST_STEPS),
+        jax.random.fold_in(key, numbers.start),
+        bulk.states,
+        numbers,
+        supervision,
+        Path.num_rows(MOST_STEPS),
+        keep,
+        quick=quick,
+    )
+    if not history.length:
+        return
+    acceptance = bulk.adaptation.after(history)
+    if acceptance < WORTHLESS:
+        bulk.failed.append(history)
+        return
+    bulk.rounds.append(GradientData.concatenate(parts))
+    bulk.histories.append(history)
+    learn_from = bulk.gradient_data.without_starts()
+    if len(learn_from) > 4:
+        current = bulk.adaptation.inverse_mass_matrix
+        bulk.adaptation.inverse_mass_matrix = refined_inverse_mass_matrix(current, learn_from)

@@ -1,0 +1,256 @@
+"""sample() with no tuning: it decides, learns, samples the right thing, and says when it cannot."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from scipy import stats
+
+from nnghmc import (
+    Automatic,
+    GradientMLP,
+    Quadratic,
+    TrainingSchedule,
+    estimate,
+    from_log_density,
+    sample,
+)
+from nnghmc.diagnostics import standard_errors
+from nnghmc.errors import SettingsError
+
+LEARN = Automatic(way="learn")
+
+
+def skewed():
+    """Logarithms of gamma variables: means and variances are polygamma functions."""
+    shapes = jnp.array([0.8, 2.0, 5.0])
+    return from_log_density(lambda q: jnp.sum(shapes * q - jnp.exp(q)), np.zeros(3))
+
+
+def correlated(dim=12):
+    generator = np.random.default_rng(0)
+    factor = generator.normal(size=(dim, dim)) / np.sqrt(dim) + np.diag(np.geomspace(0.1, 3, dim))
+    covariance = factor @ factor.T
+    precision = jnp.asarray(np.linalg.inv(covariance))
+    far = 100 * np.sqrt(np.diag(covariance))
+    return from_log_density(lambda q: -0.5 * q @ precision @ q, far), covariance
+
+
+def assert_moments(run, means, variances, false_alarms=1e-3):
+    """Means and standard deviations in Monte Carlo standard errors, one bound for all of them."""
+    flat = run.draws.reshape(-1, run.draws.shape[2])
+    of_means = (flat.mean(axis=0) - means) / standard_errors(run.draws)
+    of_spreads = (flat.std(axis=0) - np.sqrt(variances)) / standard_errors(run.draws, "std")
+    z = np.concatenate([of_means, of_spreads])
+    bound = stats.norm.isf(false_alarms / 2 / len(z))
+    assert np.abs(z).max() < bound, f"z = {np.round(z, 1)}, bound {bound:.1f}"
+
+
+@pytest.fixture(scope="module")
+def learned_run():
+    return sample(skewed(), 1500, 6, automatic=LEARN, progress=False)
+
+
+@pytest.fixture(scope="module")
+def cheap_run():
+    return sample(skewed(), 1500, 6, progress=False)
+
+
+GAMMA_LOGS = (
+    np.array([-0.9650, 0.4228, 1.5061]),  # digamma of the shapes
+    np.array([2.2995, 0.6449, 0.2213]),  # trigamma
+)
+
+
+def test_a_cheap_posterior_is_sampled_by_nuts_and_rightly(cheap_run):
+    assert cheap_run.method == "nuts"
+    assert "NUTS is the faster way" in cheap_run.story[0]
+    assert not cheap_run.handed_over
+    assert_moments(cheap_run, *GAMMA_LOGS)
+    assert all("diverged" in note for note in cheap_run.notes)
+
+
+def test_what_is_learned_samples_the_same_posterior(learned_run):
+    assert learned_run.method == "nnghmc"
+    assert learned_run.handed_over
+    assert learned_run.acceptance > 0.8
+    assert_moments(learned_run, *GAMMA_LOGS)
+    assert learned_run.notes == ()
+
+
+def test_the_story_tells_what_was_found_and_decided(learned_run):
+    words = "\n".join(learned_run.story)
+    assert "steps downhill" in words
+    assert "in a probe" in words
+    assert "predicted" in words
+    assert "by the true gradient" in words
+    assert words.splitlines()[0] in str(learned_run)
+
+
+def test_the_cost_of_a_kept_draw_is_a_potential_and_now_and_then_a_true_gradient(learned_run):
+    cost = learned_run.cost.sample
+    insured = learned_run.stats["insurance"]
+    assert cost.true_potentials == (~insured).sum() + 64  # and the look beyond the outermost draws
+    steps = learned_run.stats["n_steps"]
+    assert cost.true_gradients == steps[insured].sum() + insured.sum()
+    assert cost.learned_gradients == steps[~insured].sum() + insured.sum()
+    assert learned_run.cost.collect.true_gradients == 6 * 20  # the probe: one a proposal
+
+
+def test_true_gradients_are_counted_as_they_are_made():
+    """By a callback in the posterior itself."""
+    calls = {"gradients": 0}
+
+    @jax.custom_vjp
+    def counted(q):
+        return -0.5 * jnp.sum(q**2) - 0.05 * jnp.sum(q**4)
+
+    def forward(q):
+        return counted(q), q
+
+    def count(q):
+        calls["gradients"] += 1
+
+    def backward(q, weight):
+        jax.debug.callback(count, q)
+        return (weight * (-q - 0.2 * q**3),)
+
+    counted.defvjp(forward, backward)
+    run = sample(from_log_density(counted, np.zeros(2)), 60, 3, automatic=LEARN, progress=False)
+    jax.effects_barrier()
+    told = run.cost.total.true_gradients
+    timing = 3 * 20  # the estimate times the gradient, at most 21 times
+    assert told <= calls["gradients"] <= told + timing + 3
+
+
+@pytest.mark.parametrize("way", ["learn", "nuts"])
+def test_from_a_hundred_standard_deviations_off_it_finds_the_bulk(way):
+    posterior, covariance = correlated()
+    run = sample(posterior, 1000, 4, automatic=Automatic(way=way), progress=False)
+    assert_moments(run, np.zeros(12), np.diag(covariance))
+    assert run.notes == ()
+
+
+@pytest.mark.parametrize("way", ["learn", "nuts"])
+def test_two_separate_modes_are_told(way):
+    """Of like depth; the chains cannot cross between them."""
+    centres = jnp.array([[-12.0, 0.0], [12.0, 0.0]])
+
+    def log_density(q):
+        return jax.nn.logsumexp(-0.5 * jnp.sum((q - centres) ** 2, axis=1))
+
+    starts = np.array([[-12.0, 1.0], [11.0, 0.0], [-13.0, 0.0], [12.0, -1.0]])
+    run = sample(
+        from_log_density(log_density, np.zeros(2)),
+        200,
+        4,
+        automatic=Automatic(way=way),
+        initial_positions=starts,
+        progress=False,
+    )
+    assert any("R-hat" in note and "several modes" in note for note in run.notes)
+
+
+@pytest.mark.parametrize("way", ["learn", "nuts"])
+def test_a_posterior_without_a_variance_is_told(way):
+    run = sample(
+        from_log_density(lambda q: -jnp.sum(jnp.log1p(q**2)), np.zeros(2)),
+        1000,
+        4,
+        automatic=Automatic(way=way),
+        progress=False,
+    )
+    assert any("no variance" in note for note in run.notes)
+
+
+def test_tails_that_the_learned_gradient_would_close_off_are_left_to_nuts():
+    """A Student distribution with 5 degrees of freedom has a variance, and draws must show it."""
+    run = sample(
+        from_log_density(lambda q: -5.0 * jnp.log1p(jnp.sum(q**2) / 5), np.zeros(5)),
+        1500,
+        4,
+        automatic=Automatic(way="learn", network=Quadratic(), least_acceptance=0.1),
+        progress=False,
+    )
+    assert run.method == "nuts"
+    assert "closes off tails" in run.story[-1]
+    assert_moments(run, np.zeros(5), np.full(5, 5 / 3))
+
+
+def test_a_network_that_is_not_good_enough_gives_way_to_nuts():
+    poor = Automatic(way="learn", network=GradientMLP(1), most_refits=1, least_acceptance=0.97)
+    run = sample(skewed(), 500, 4, automatic=poor, progress=False)
+    assert run.method == "nuts"
+    assert "not good enough" in run.story[-1]
+    assert sum("in a probe" in line for line in run.story) == 2  # it was given a second chance
+    assert_moments(run, *GAMMA_LOGS)
+
+
+def test_probes_add_to_what_is_learned_from():
+    """What the first fit lacks, true gradients at its own proposals supply."""
+    settings = Automatic(way="learn", network=Quadratic(), good_acceptance=0.999, most_refits=2)
+    run = sample(skewed(), 50, 4, automatic=settings, progress=False)
+    learned_from = [line for line in run.story if line.startswith("learned from")]
+    numbers = [int(line.split()[2].replace(",", "")) for line in learned_from]
+    assert len(numbers) == 3
+    assert numbers[0] < numbers[1] < numbers[2]
+    assert len(run.gradient_data) > numbers[-1] - 1
+
+
+@pytest.mark.parametrize("way", ["learn", "nuts"])
+def test_same_seed_same_draws_for_any_chunk_size(way):
+    first, second = (
+        sample(skewed(), 40, 2, 3, automatic=Automatic(way=way), chunk_size=size, progress=False)
+        for size in (None, 7)
+    )
+    np.testing.assert_array_equal(first.draws, second.draws)
+
+
+def test_a_single_chain_is_served():
+    run = sample(skewed(), 300, 1, automatic=LEARN, progress=False)
+    assert run.draws.shape == (1, 300, 3)
+    assert run.method == "nnghmc"
+
+
+def test_a_tuning_of_ones_own_gets_the_fixed_schedule():
+    run = sample(skewed(), 5, 2, method="hmc", step_size=0.2, warmup=5, progress=False)
+    assert run.story == ()
+    once = TrainingSchedule.once(10)
+    assert sample(skewed(), 5, 2, warmup=5, schedule=once, progress=False).method == "nnghmc"
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({"method": "nuts", "step_size": 0.1}, ["nuts", "step_size", "leave it out"]),
+        ({"automatic": LEARN, "num_steps": 5}, ["auto", "num_steps"]),
+        ({"automatic": LEARN, "method": "hmc"}, ["automatic", "hmc"]),
+        ({"automatic": "fast"}, ["automatic", "fast"]),
+        ({"chains": 0}, ["chains", "0"]),
+        ({"method": "automatic"}, ["method", "auto"]),
+    ],
+)
+def test_bad_settings_are_told_clearly(settings, words):
+    with pytest.raises(SettingsError) as caught:
+        sample(skewed(), progress=False, **settings)
+    assert all(word in str(caught.value) for word in words)
+
+
+@pytest.mark.parametrize(
+    ("options", "word"),
+    [
+        ({"way": "maybe"}, "way"),
+        ({"insurance": 2.0}, "insurance"),
+        ({"most_refits": -1}, "most_refits"),
+        ({"network": GradientMLP}, "call it"),
+    ],
+)
+def test_bad_options_are_told_clearly(options, word):
+    with pytest.raises(SettingsError, match=word):
+        Automatic(**options)
+
+
+def test_the_estimate_is_the_one_of_the_run(cheap_run):
+    found = estimate(skewed(), 1500, 6)
+    assert found.chains == 6
+    assert not found.pays

@@ -1,0 +1,39 @@
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from nnghmc import Posterior, estimate, from_log_density
+from nnghmc.errors import SettingsError
+from nnghmc.payoff import Estimate, Timings
+
+
+def test_a_cheap_gradient_is_left_to_nuts():
+    found = estimate(from_log_density(lambda q: -0.5 * jnp.sum(q**2), np.zeros(3)), draws=200)
+    assert not found.pays
+    assert "NUTS is the faster way" in str(found)
+    assert 0 < found.timings.potential < 0.1
+
+
+def test_an_expensive_one_pays():
+    features = np.random.default_rng(0).normal(size=(40_000, 100))
+    posterior = Posterior(
+        lambda q, data: -0.5 * jnp.sum((data @ q - 1.0) ** 2), None, features, np.zeros(100)
+    )
+    found = estimate(posterior, draws=5000)
+    assert found.pays
+    assert "learning the gradient pays" in str(found)
+    assert found.timings.gradient > found.timings.learned_step
+
+
+def test_the_cheaper_way_is_the_one_that_takes_less_time():
+    timings = Timings(2e-3, 0.5, 1e-3, 1e-5)
+    assert Estimate(4, 1000, timings, 10.0, 9.0).pays
+    assert not Estimate(4, 1000, timings, 9.0, 10.0).pays
+    assert "2 ms" in str(Estimate(4, 1000, timings, 10.0, 900.0))
+    assert "15 min" in str(Estimate(4, 1000, timings, 10.0, 900.0))
+
+
+def test_bad_sizes_are_told():
+    posterior = from_log_density(lambda q: -0.5 * jnp.sum(q**2), np.zeros(3))
+    with pytest.raises(SettingsError, match="chains"):
+        estimate(posterior, chains=0)

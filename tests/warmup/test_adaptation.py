@@ -1,0 +1,75 @@
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from nnghmc import GradientData, Quadratic
+from nnghmc.warmup.adaptation import Adaptation, refined_inverse_mass_matrix
+
+
+def gaussian_data(number, covariance, seed=0):
+    positions = np.random.default_rng(seed).multivariate_normal(
+        np.zeros(len(covariance)), covariance, number
+    )
+    return GradientData.of_points(positions, positions @ np.linalg.inv(covariance))
+
+
+COVARIANCE = np.array([[4.0, 1.2, 0.0], [1.2, 1.0, 0.05], [0.0, 0.05, 0.01]])
+
+
+def whitened(found, covariance):
+    """The eigenvalues of one in units of the other: ones where they agree."""
+    return np.linalg.eigvals(np.linalg.solve(covariance, found)).real
+
+
+def test_positions_and_gradients_of_a_gaussian_give_its_covariance_from_few_points():
+    found = np.diag(np.diag(COVARIANCE))
+    for seed in range(4):
+        found = refined_inverse_mass_matrix(found, gaussian_data(12, COVARIANCE, seed))
+    np.testing.assert_allclose(whitened(found, COVARIANCE), 1, rtol=0.05)
+
+
+def test_a_diagonal_finds_each_coordinate_its_own_scale():
+    scales = np.geomspace(0.1, 10, 6)
+    found = np.ones(6)
+    for seed in range(6):
+        found = refined_inverse_mass_matrix(found, gaussian_data(15, np.diag(scales**2), seed))
+    np.testing.assert_allclose(found, scales**2, rtol=0.05)
+
+
+def test_directions_that_were_not_visited_keep_what_was_known_of_them():
+    data = gaussian_data(5, np.eye(20))  # five points span four directions
+    found = refined_inverse_mass_matrix(3.0 * np.eye(20), data)
+    values = np.sort(np.linalg.eigvalsh(found))
+    np.testing.assert_allclose(values[4:], 3.0, rtol=1e-6)
+    assert (values[:4] < 1.5).all()
+
+
+def test_covariance_is_the_inverse_of_the_curvature():
+    quadratic = Quadratic().fit(gaussian_data(50, COVARIANCE))
+    np.testing.assert_allclose(
+        quadratic.covariance() @ np.asarray(quadratic.hessian), np.eye(3), atol=1e-8
+    )
+
+
+def made(acceptance):
+    """A round of draws that were accepted so often."""
+    return SimpleNamespace(stats={"acceptance_rate": np.full((2, 3), acceptance)}, length=3)
+
+
+@pytest.mark.parametrize("first", [1e-3, 30.0])
+def test_step_size_settles_where_acceptance_is_near_its_target(first):
+    adaptation = Adaptation(first, np.eye(2))
+
+    def acceptance(step):
+        return 1 / (1 + (step / 0.8) ** 3)
+
+    for _ in range(25):
+        adaptation.after(made(acceptance(adaptation.step_size)))
+    assert acceptance(adaptation.step_size) == pytest.approx(0.8, abs=0.03)
+
+
+def test_trajectories_are_a_quarter_of_a_period_and_never_too_many_steps():
+    tuning = Adaptation(0.4, np.eye(2)).tuning(most_steps=16)
+    assert [int(number) for number in tuning.num_steps] == [2, 4]
+    assert Adaptation(0.001, np.eye(2)).tuning(most_steps=16).most_steps == 16
