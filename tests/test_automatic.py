@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
+import nnghmc.record
 from nnghmc import (
     Automatic,
     GradientMLP,
@@ -85,6 +86,42 @@ def test_the_story_tells_what_was_found_and_decided(learned_run):
     assert "predicted" in words
     assert "by the true gradient" in words
     assert words.splitlines()[0] in str(learned_run)
+
+
+def test_every_gradient_goes_into_the_gradient_data(learned_run):
+    """Those of the way down, of every round, and of the probe; starts of trajectories as well."""
+    spent = learned_run.cost.warmup.true_gradients + learned_run.cost.collect.true_gradients
+    data = learned_run.gradient_data
+    steps = (data.steps > 0).sum()
+    assert steps == pytest.approx(spent - 6, abs=0.02 * spent)  # a start a chain; divergences
+
+
+@pytest.fixture
+def phases(monkeypatch):
+    """What every phase that goes through the record was started with."""
+    seen = []
+    original = nnghmc.record.run_chains
+
+    def spy(move, tuning, key, states, *rest, **options):
+        seen.append((key, states))
+        return original(move, tuning, key, states, *rest, **options)
+
+    monkeypatch.setattr(nnghmc.record, "run_chains", spy)
+    return seen
+
+
+def test_every_phase_starts_from_a_state_that_is_true_to_its_kernel(phases):
+    posterior = skewed()
+    run = sample(posterior, 5, 3, automatic=LEARN, progress=False)
+    assert len(phases) == 2  # the probe and the kept draws
+    for _, states in phases:
+        positions = jnp.asarray(states.position)
+        potentials = jax.vmap(posterior.potential)(positions)
+        np.testing.assert_allclose(states.potential, potentials, rtol=1e-10)
+        gradients = jax.vmap(run.surrogate.gradient)(positions)
+        np.testing.assert_allclose(states.gradient, gradients, rtol=1e-8, atol=1e-10)
+    first, second = (jax.random.key_data(key).tolist() for key, _ in phases)
+    assert first != second
 
 
 def test_the_cost_of_a_kept_draw_is_a_potential_and_now_and_then_a_true_gradient(learned_run):

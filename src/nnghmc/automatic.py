@@ -167,13 +167,12 @@ class AutomaticSampling:
                 self.key("bulk"),
                 self.record.supervision,
                 quick=quick,
-                goes_on=lambda bulk: True,
             )
             cost.true_gradients += bulk.gradients
         self.record.discarded += [("warmup", history) for history in bulk.histories]
         if self.stopped or not bulk.rounds:
             return bulk
-        self.record.collected.append(bulk.gradient_data)
+        self.record.collected += [bulk.way_down, *bulk.rounds]
         made = sum(history.length for history in (*bulk.histories, *bulk.failed))
         if bulk.moved:
             self.tell(

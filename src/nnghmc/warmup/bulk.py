@@ -5,7 +5,6 @@ mass matrix are set by what all chains have met; until R-hat of the potential an
 coordinate says that the chains agree, or the rounds are used up.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import equinox as eqx
@@ -42,6 +41,7 @@ class Bulk:
 
     states: HMCState
     adaptation: Adaptation
+    way_down: GradientData
     descent_evaluations: int
     moved: int
     rounds: list[GradientData] = field(default_factory=list)
@@ -103,19 +103,18 @@ def find_bulk(
     supervision: Supervision,
     *,
     quick: bool,
-    goes_on: Callable[[Bulk], bool],
 ) -> Bulk:
-    """Go downhill, then make rounds of standard HMC while `goes_on` finds reason to."""
+    """Go downhill, then make rounds of standard HMC until the chains have settled."""
 
     def evaluate(positions: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         return evaluate_all(posterior.potential_and_gradient, jnp.asarray(positions), quick=quick)
 
     arrival = descend(evaluate, states)
     adaptation = Adaptation(0.3 * posterior.dim**-0.25, arrival.inverse_mass_matrix)
-    bulk = Bulk(arrival.states, adaptation, arrival.evaluations, arrival.moved)
+    bulk = Bulk(arrival.states, adaptation, arrival.met, arrival.evaluations, arrival.moved)
     first_draw = 0
     for size in ROUNDS:
-        if supervision.stop.made or bulk.settled or not goes_on(bulk):
+        if supervision.stop.made or bulk.settled:
             break
         numbers = range(first_draw, first_draw + size)
         _one_round(posterior, bulk, key, numbers, supervision, quick=quick)
