@@ -16,8 +16,13 @@ from nnghmc import (
     from_log_density,
     sample,
 )
+from nnghmc.automatic import AutomaticSampling
+from nnghmc.chains import Supervision
 from nnghmc.diagnostics import standard_errors
 from nnghmc.errors import SettingsError
+from nnghmc.interrupts import StopRequest
+from nnghmc.progress import Silent
+from nnghmc.record import Record
 
 LEARN = Automatic(way="learn")
 
@@ -243,6 +248,34 @@ def test_same_seed_same_draws_for_any_chunk_size(way):
     np.testing.assert_array_equal(first.draws, second.draws)
 
 
+class StopAt(Silent):
+    """Presses Ctrl-C when a phase begins."""
+
+    def __init__(self, stop, phase):
+        self.stop, self.phase = stop, phase
+
+    def begin(self, phase, total):
+        self.note(phase)
+
+    def note(self, phase):
+        self.stop.made |= phase == self.phase
+
+
+@pytest.mark.parametrize(
+    ("way", "phase"),
+    [("learn", "find"), ("learn", "probe"), ("learn", "sample"), ("nuts", "warmup")],
+)
+def test_ctrl_c_ends_it_in_any_phase(way, phase):
+    stop = StopRequest()
+    supervision = Supervision(StopAt(stop, phase), stop)
+    record = Record(skewed(), supervision)
+    run = AutomaticSampling(record, Automatic(way=way), 50, 2, 0).run()
+    assert stop.made
+    assert not run.complete
+    assert run.draws.shape == (2, 0, 3)
+    assert "incomplete" in str(run)
+
+
 def test_a_single_chain_is_served():
     run = sample(skewed(), 300, 1, automatic=LEARN, progress=False)
     assert run.draws.shape == (1, 300, 3)
@@ -279,6 +312,7 @@ def test_bad_settings_are_told_clearly(settings, words):
         ({"way": "maybe"}, "way"),
         ({"insurance": 2.0}, "insurance"),
         ({"most_refits": -1}, "most_refits"),
+        ({"probe_draws": 0}, "probe_draws"),
         ({"network": GradientMLP}, "call it"),
     ],
 )

@@ -15,6 +15,7 @@ from nnghmc.errors import (
     instance_of,
     natural_number,
     one_of,
+    positive_integer,
     share,
 )
 from nnghmc.kernels import HMCState
@@ -77,7 +78,7 @@ class Automatic:
             good_acceptance=share,
             least_acceptance=share,
             most_refits=natural_number,
-            probe_draws=natural_number,
+            probe_draws=positive_integer,
             insurance=share,
         )
 
@@ -252,7 +253,8 @@ class AutomaticSampling:
     ) -> tuple[HMCState, History, GradientData]:
         """Learned draws with the true gradient at every proposal: what they were, what they met."""
         learned = found.surrogate.learned
-        met: list[GradientData] = []
+        nothing = np.empty((0, self.posterior.dim))
+        met = [GradientData.of_points(nothing, nothing)]
 
         def keep(first: int, draws: Draws) -> None:
             path = jax.tree.map(lambda part: part.reshape(-1, *part.shape[3:]), draws.info.path)
