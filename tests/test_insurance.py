@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from blackjax.mcmc.metrics import default_metric
 
-from nnghmc.chains import each_chain, insured
+from nnghmc.chains import Insured, each_chain
 from nnghmc.kernels import HMCState, Tuning, hmc, true_gradient_hmc
 from support import assert_same_distribution
 
@@ -17,7 +17,7 @@ CHAINS = 40_000
 def insured_move(potential, gradient, probability, dim, true_step=0.2):
     both = jax.value_and_grad(potential)
     true_tuning = Tuning.checked(true_step, 3, None, dim)
-    return insured(
+    return Insured(
         each_chain(eqx.Partial(hmc, potential, gradient)),
         gradient,
         each_chain(eqx.Partial(true_gradient_hmc, both)),

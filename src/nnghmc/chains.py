@@ -140,50 +140,39 @@ def _each_chain(
     return jax.vmap(kernel.step)(keys[1:], states)
 
 
-def insured(
-    learned: Move,
-    gradient: Callable[[Array], Array],
-    true: Move,
-    potential_and_gradient: Field,
-    probability: Array,
-    true_tuning: Tuning,
-) -> Move:
+class Insured(eqx.Module):
     """A move along a learned gradient, and with a fixed probability one along the true gradient.
 
     Both leave the posterior unchanged, and so does their mixture: a chain in a place where the
     learned gradient leads nowhere can leave it. The coin is one for all chains, so that the true
     gradient is paid for only when it falls that way; it does not depend on where they are.
     """
-    return eqx.Partial(
-        _insured, learned, gradient, true, potential_and_gradient, probability, true_tuning
-    )
 
+    learned: Move
+    gradient: Callable[[Array], Array]
+    true: Move
+    potential_and_gradient: Field
+    probability: Array
+    true_tuning: Tuning
 
-def _insured(
-    learned: Move,
-    gradient: Callable[[Array], Array],
-    true: Move,
-    potential_and_gradient: Field,
-    probability: Array,
-    true_tuning: Tuning,
-    key: PRNGKeyArray,
-    states: HMCState,
-    tuning: Tuning,
-    metric: Metric,
-) -> tuple[HMCState, HMCInfo]:
-    coin_key, move_key = jax.random.split(key)
+    def __call__(
+        self, key: PRNGKeyArray, states: HMCState, tuning: Tuning, metric: Metric
+    ) -> tuple[HMCState, HMCInfo]:
+        """One transition of every chain."""
+        coin_key, move_key = jax.random.split(key)
 
-    def along_true(states: HMCState) -> tuple[HMCState, HMCInfo]:
-        _, gradients = jax.vmap(potential_and_gradient)(states.position)
-        moved, info = true(move_key, states._replace(gradient=gradients), true_tuning, metric)
-        info = info._replace(is_insurance=jnp.ones_like(info.is_insurance))
-        return moved._replace(gradient=jax.vmap(gradient)(moved.position)), info
+        def along_true(states: HMCState) -> tuple[HMCState, HMCInfo]:
+            _, gradients = jax.vmap(self.potential_and_gradient)(states.position)
+            start = states._replace(gradient=gradients)
+            moved, info = self.true(move_key, start, self.true_tuning, metric)
+            info = info._replace(is_insurance=jnp.ones_like(info.is_insurance))
+            return moved._replace(gradient=jax.vmap(self.gradient)(moved.position)), info
 
-    def along_learned(states: HMCState) -> tuple[HMCState, HMCInfo]:
-        return learned(move_key, states, tuning, metric)
+        def along_learned(states: HMCState) -> tuple[HMCState, HMCInfo]:
+            return self.learned(move_key, states, tuning, metric)
 
-    coin = jax.random.uniform(coin_key) < probability
-    return jax.lax.cond(coin, along_true, along_learned, states)
+        coin = jax.random.uniform(coin_key) < self.probability
+        return jax.lax.cond(coin, along_true, along_learned, states)
 
 
 def run_chains(

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import equinox as eqx
 import jax.numpy as jnp
 
-from nnghmc.chains import History, Move, each_chain, insured
+from nnghmc.chains import History, Insured, Move, each_chain
 from nnghmc.cost import PhaseCost
 from nnghmc.kernels import (
     Tuning,
@@ -56,7 +56,7 @@ def insured_transition(
             true_potentials=int((~insurance).sum()),
         )
 
-    move = insured(
+    move = Insured(
         learned_transition(posterior, learned).move,
         learned.gradient,
         true_transition(posterior).move,
