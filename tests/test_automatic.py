@@ -58,8 +58,8 @@ def learned_run():
 
 
 @pytest.fixture(scope="module")
-def cheap_run():
-    return sample(skewed(), 1500, 6, progress=False)
+def nuts_run():
+    return sample(skewed(), 1500, 6, method="nuts", progress=False)
 
 
 GAMMA_LOGS = (
@@ -68,12 +68,17 @@ GAMMA_LOGS = (
 )
 
 
-def test_a_cheap_posterior_is_sampled_by_nuts_and_rightly(cheap_run):
-    assert cheap_run.method == "nuts"
-    assert "NUTS is the faster way" in cheap_run.story[0]
-    assert not cheap_run.handed_over
-    assert_moments(cheap_run, *GAMMA_LOGS)
-    assert all("diverged" in note for note in cheap_run.notes)
+def test_few_draws_of_a_cheap_posterior_are_left_to_nuts():
+    run = sample(skewed(), 50, 2, progress=False)
+    assert run.method == "nuts"
+    assert "NUTS is the faster way" in run.story[0]
+
+
+def test_nuts_samples_rightly(nuts_run):
+    assert nuts_run.method == "nuts"
+    assert not nuts_run.handed_over
+    assert_moments(nuts_run, *GAMMA_LOGS)
+    assert all("diverged" in note for note in nuts_run.notes)
 
 
 def test_what_is_learned_samples_the_same_posterior(learned_run):
@@ -321,7 +326,7 @@ def test_bad_options_are_told_clearly(options, word):
         Automatic(**options)
 
 
-def test_the_estimate_is_the_one_of_the_run(cheap_run):
-    found = estimate(skewed(), 1500, 6)
-    assert found.chains == 6
+def test_the_estimate_is_that_of_the_run():
+    found = estimate(skewed(), 50, 6)
+    assert (found.chains, found.draws) == (6, 50)
     assert not found.pays

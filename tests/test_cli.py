@@ -151,7 +151,7 @@ def test_demo_shows_where_learning_pays(command, monkeypatch):
     assert code == 0
     _, payoff = out.split("A logistic regression of 500 rows and 3 columns")
     assert "speed-up" in payoff
-    assert "draws a chain about" in payoff  # the estimate of the automatic run
+    assert "for 4 chains together a gradient takes" in payoff  # how the automatic run decided
 
 
 def test_estimate_tells_whether_learning_pays_and_samples_nothing(command):
