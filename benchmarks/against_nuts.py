@@ -1,171 +1,191 @@
-"""Against what a user would pick instead: NUTS of NumPyro and of BlackJAX, whole runs.
+"""Against what a user would pick instead, whole runs; and whether our draws are right.
 
 The same posterior, chains, kept draws and precision. Each run is a process of its own, timed from
 the first compilation to the last draw: warm-up, collecting and training included, loading the
-libraries and the data not. All chains are advanced together, since that is what is fastest on a
-machine of few cores. NumPyro and BlackJAX warm up for 1,000 draws, their users' habit.
+libraries and the data not. The others start in the bulk and have their users' thousand draws of
+warm-up; ours starts where the posterior says, with four seeds, and its means and standard
+deviations are held against those of long reference runs (references.py).
 
-    python benchmarks/against_nuts.py [--quick] [--only TARGET ...]
+What was measured is kept in output/against_nuts, so that hours of it can be made in parts: a run
+that is there is not made again, unless it is taken away.
+
+    NNGHMC_DATA=... python benchmarks/against_nuts.py [--quick] [--only TARGET ...]
 """
 
 import argparse
+import datetime
+import hashlib
 import json
 import subprocess
 import sys
 import time
+from functools import cache
+from pathlib import Path
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 
-from nnghmc import sample
-from nnghmc.diagnostics import bulk_ess, rhat
+import nnghmc
+from nnghmc.diagnostics import bulk_ess, rhat, standard_errors
+from references import comparable, reference
 from report import publish, table
+from samplers import CHAINS, DRAWS, SAMPLERS, WARMUP, samplers_of
 from targets import TARGETS
 
-CHAINS, DRAWS, WARMUP = 8, 1000, 1000
-QUICK = ("Poisson 20,000 × 51", "GARCH(2, 1)", "eight schools", "banana")
-LONGEST = 3600
+KEPT = Path(__file__).parents[1] / "output" / "against_nuts"
+QUICK = ("Poisson 20,000 × 51", "eight schools", "banana")
+SEEDS = range(4)
+LONGEST = 900
+"""Seconds; of a run that takes longer only this is known."""
+WELL = 1.01
 
 
-def starts(posterior):
-    """Around the initial point, as our own run has them."""
-    away = np.random.default_rng(0).uniform(-1, 1, size=(CHAINS, posterior.dim))
-    return jnp.asarray(np.asarray(posterior.initial) + away)
-
-
-def ours(posterior):
-    run = sample(posterior, DRAWS, CHAINS, progress=False)
-    total = run.cost.total
-    story = {"way": run.title, "notes": list(run.notes)}
-    return run.draws, total.true_gradients, total.true_potentials, story
-
-
-def numpyro_nuts(posterior):
-    from numpyro.infer import MCMC, NUTS
-
-    potential = posterior.potential
-    mcmc = MCMC(
-        NUTS(potential_fn=lambda q: potential(q)),
-        num_warmup=WARMUP,
-        num_samples=DRAWS,
-        num_chains=CHAINS,
-        chain_method="vectorized",
-        progress_bar=False,
-    )
-    mcmc.warmup(
-        jax.random.key(0),
-        init_params=starts(posterior),
-        extra_fields=("num_steps",),
-        collect_warmup=True,
-    )
-    before = mcmc.get_extra_fields()["num_steps"].sum()
-    mcmc.run(jax.random.key(1), extra_fields=("num_steps",))
-    draws = np.asarray(mcmc.get_samples(group_by_chain=True))
-    return draws, int(before + mcmc.get_extra_fields()["num_steps"].sum()), 0, {}
-
-
-def blackjax_nuts(posterior):
-    import blackjax
-
-    potential = posterior.potential
-
-    def log_density(q):
-        return -potential(q)
-
-    warmup = blackjax.window_adaptation(blackjax.nuts, log_density)
-
-    def one(position, key):
-        warm_key, key = jax.random.split(key)
-        (state, parameters), found = warmup.run(warm_key, position, WARMUP)
-        kernel = blackjax.nuts(log_density, **parameters)
-
-        def step(state, key):
-            state, info = kernel.step(key, state)
-            return state, (state.position, info.num_integration_steps)
-
-        draws, steps = jax.lax.scan(step, state, jax.random.split(key, DRAWS))[1]
-        return draws, steps.sum() + found.info.num_integration_steps.sum()
-
-    keys = jax.random.split(jax.random.key(0), CHAINS)
-    draws, steps = jax.jit(jax.vmap(one))(starts(posterior), keys)
-    return np.asarray(draws), int(steps.sum()), 0, {}
-
-
-SAMPLERS = {"nnghmc": ours, "NumPyro": numpyro_nuts, "BlackJAX": blackjax_nuts}
-
-
-def one_run(target, sampler):
-    posterior = TARGETS[target]()
-    jax.block_until_ready(posterior.data)
+def one_run(target, sampler, seed):
+    run = SAMPLERS[sampler](target)
     started = time.perf_counter()
-    draws, gradients, potentials, story = SAMPLERS[sampler](posterior)
+    made = run(seed)
     seconds = time.perf_counter() - started
-    sizes = np.nan_to_num(bulk_ess(draws))
+    sizes = np.nan_to_num(bulk_ess(made.draws))
     found = {
+        "date": datetime.date.today().isoformat(),
         "seconds": seconds,
         "lowest": float(sizes.min()),
         "median": float(np.median(sizes)),
-        "rhat": float(np.nanmax(rhat(draws))),
-        "gradients": gradients,
-        "potentials": potentials,
-        **story,
+        "rhat": float(np.nanmax(rhat(made.draws))),
+        "gradients": made.gradients,
+        "potentials": made.potentials,
+        "title": made.title,
+        "notes": list(made.notes),
     }
+    if sampler == "nnghmc":
+        found |= disagreement(target, made.draws)
     print("RESULT " + json.dumps(found))
 
 
-def in_a_process_of_its_own(target, sampler):
-    command = [sys.executable, __file__, "--one", target, sampler]
+def disagreement(target, draws):
+    """The largest distance from the reference, in units of the Monte Carlo error of both."""
+    draws, known = comparable(target, draws), reference(target)
+    ours = {"mean": draws.mean(axis=(0, 1)), "sd": draws.std(axis=(0, 1))}
+
+    def largest(moment, name):
+        error = np.hypot(standard_errors(draws, of=name), known[f"{moment}_error"])
+        return float(np.abs((ours[moment] - known[moment]) / error).max())
+
+    return {
+        "z_means": largest("mean", "mean"),
+        "z_sds": largest("sd", "std"),
+        "dim": len(known["sd"]),
+    }
+
+
+def made_or_kept(target, sampler, seed):
+    """A run in a process of its own, unless it was made before."""
+    version = fingerprint() if sampler == "nnghmc" else ""
+    name = "".join(c if c.isalnum() else "_" for c in f"{target} {sampler} {seed} {version}")
+    path = KEPT / f"{name}.json"
+    if not path.exists():
+        command = [sys.executable, __file__, "--one", target, sampler, str(seed)]
+        KEPT.mkdir(parents=True, exist_ok=True)
+        path.write_text(json.dumps(in_a_process(command)))
+        print(target, sampler, seed, path.read_text(), flush=True)
+    return json.loads(path.read_text())
+
+
+@cache
+def fingerprint():
+    """Of our own code: runs of another version are not taken for those of this one."""
+    code = sorted(Path(nnghmc.__file__).parent.rglob("*.py"))
+    return hashlib.sha256(b"".join(file.read_bytes() for file in code)).hexdigest()[:8]
+
+
+def in_a_process(command):
     try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=LONGEST, check=True)
+        done = subprocess.run(
+            command, stdout=subprocess.PIPE, text=True, timeout=LONGEST, check=True
+        )
     except subprocess.TimeoutExpired:
         return None
     lines = [line for line in done.stdout.splitlines() if line.startswith("RESULT ")]
     return json.loads(lines[-1].removeprefix("RESULT "))
 
 
-def row(target, sampler, found, best_other):
+def rate(found):
+    """Lowest ESS a second; where a run took too long, at most that of independent draws."""
+    return CHAINS * DRAWS / LONGEST if found is None else found["lowest"] / found["seconds"]
+
+
+def typical(runs):
+    """The run of the median rate, or the slower of two."""
+    return sorted(runs, key=rate)[(len(runs) - 1) // 2]
+
+
+def row(name, found, ratio=""):
     if found is None:
-        return (target, sampler, f"over {LONGEST}", *[""] * 7)
-    rate = found["lowest"] / found["seconds"]
-    ratio = f"{rate / best_other:.2f}" if sampler == "nnghmc" and best_other else ""
-    per_gradient = found["lowest"] / max(found["gradients"], 1)
-    per_potential = found["lowest"] / found["potentials"] if found["potentials"] else None
+        return ("", name, f"over {LONGEST}", f"< {rate(None):.1f}", *[""] * 5)
+    gradients, potentials = found["gradients"], found["potentials"]
     return (
-        target if sampler == "nnghmc" else "",
-        f"{sampler} ({found['way']})" if "way" in found else sampler,
+        "",
+        f"{name}: {found['title']}" if name == "nnghmc" else name,
         f"{found['seconds']:.1f}",
-        f"{rate:.1f}",
+        f"{rate(found):.1f}",
         f"{found['median'] / found['seconds']:.1f}",
-        f"{per_gradient:.3f}",
-        "" if per_potential is None else f"{per_potential:.2f}",
+        f"{found['lowest'] / gradients:.3f}" if gradients else "",
+        f"{found['lowest'] / potentials:.2f}" if potentials else "",
         f"{found['rhat']:.3f}",
         ratio,
     )
 
 
-def lines_of(results):
-    rows = []
-    for target, found in results.items():
-        others = [part for name, part in found.items() if name != "nnghmc" and part is not None]
-        best = max((part["lowest"] / part["seconds"] for part in others), default=None)
-        rows += [row(target, sampler, part, best) for sampler, part in found.items()]
-    header = (
-        "target",
-        "sampler",
-        "seconds",
-        "lowest ESS/s",
-        "median ESS/s",
-        "ESS/gradient",
-        "ESS/potential",
-        "R-hat",
-        "ratio to the best other",
+def speed_rows(target, runs):
+    """Ours and the others, with the ratio to the best of them."""
+    mine = typical(runs["nnghmc"])
+    others = {name: found for name, (found, *_) in runs.items() if name != "nnghmc"}
+    best = max(others.values(), key=rate)
+    ratio = f"{'> ' if best is None else ''}{rate(mine) / rate(best):.2f}"
+    rows = [row("nnghmc", mine, ratio), *(row(name, found) for name, found in others.items())]
+    return [(target, *rows[0][1:]), *rows[1:]]
+
+
+def agreement_row(target, runs):
+    dim = runs[0]["dim"]
+    bound = float(np.sqrt(2 * np.log(2 * dim * 2 * len(SEEDS))) + 1)
+    worst = {name: max(run[name] for run in runs) for name in ("z_means", "z_sds", "rhat")}
+    well = [run for run in runs if not run["notes"]]
+    wrongly = sum(max(run["z_means"], run["z_sds"]) > bound or run["rhat"] > WELL for run in well)
+    return (
+        target,
+        f"{worst['z_means']:.2f}",
+        f"{worst['z_sds']:.2f}",
+        f"{bound:.2f}",
+        f"{worst['rhat']:.3f}",
+        f"{len(well)} of {len(runs)}",
+        str(wrongly),
     )
+
+
+SPEED = (
+    "target", "sampler", "seconds", "lowest ESS/s", "median ESS/s", "ESS/gradient",
+    "ESS/potential", "R-hat", "ratio",
+)  # fmt: skip
+AGREEMENT = (
+    "target", "largest z of means", "of standard deviations", "to be expected below", "R-hat",
+    "said that all is well", "wrongly",
+)  # fmt: skip
+
+
+def lines_of(results):
+    dates = sorted({r["date"] for runs in results.values() for p in runs.values() for r in p if r})
+    speed = [line for target, runs in results.items() for line in speed_rows(target, runs)]
+    agreement = [agreement_row(target, runs["nnghmc"]) for target, runs in results.items()]
     return [
-        f"{CHAINS} chains × {DRAWS:,} draws, double precision, whole runs; {WARMUP:,} draws of "
-        "warm-up for NumPyro and BlackJAX, whose chains are vectorised. ESS is ArviZ's bulk ESS, "
-        "the lowest over all coordinates unless it says otherwise.",
-        *table(header, rows),
+        f"{CHAINS} chains × {DRAWS:,} draws, double precision, whole runs, made from {dates[0]} to "
+        f"{dates[-1]}; {WARMUP:,} draws of warm-up for the others, which start in the bulk. "
+        f"Nothing runs longer than {LONGEST} s. ESS is ArviZ's bulk ESS, the lowest over all "
+        "coordinates unless it says otherwise; ratio is that of lowest ESS/s to the best of the "
+        f"others. Of {len(SEEDS)} seeds of ours the run of the lower median is shown.",
+        *table(SPEED, speed),
+        f"Means and standard deviations of our {len(SEEDS)} runs of each target against a long "
+        "reference run, in units of the Monte Carlo error of both:",
+        *table(AGREEMENT, agreement),
     ]
 
 
@@ -173,19 +193,23 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--quick", action="store_true", help="a few targets; writes nothing")
     parser.add_argument("--only", nargs="*", choices=TARGETS, help="these targets alone")
-    parser.add_argument("--one", nargs=2, help=argparse.SUPPRESS)
+    parser.add_argument("--samplers", nargs="*", choices=SAMPLERS, help="make these runs, no page")
+    parser.add_argument("--one", nargs=3, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.one:
-        one_run(*arguments.one)
+        target, sampler, seed = arguments.one
+        one_run(target, sampler, int(seed))
         return
     results = {}
     for target in arguments.only or (QUICK if arguments.quick else TARGETS):
-        results[target] = {}
-        for sampler in SAMPLERS:
-            results[target][sampler] = in_a_process_of_its_own(target, sampler)
-            print(target, sampler, results[target][sampler], flush=True)
-    quick = arguments.quick or bool(arguments.only)
-    publish("against_nuts", "Against NUTS, whole runs", lines_of(results), quick=quick)
+        wanted = [s for s in samplers_of(target) if s in (arguments.samplers or SAMPLERS)]
+        results[target] = {
+            name: [made_or_kept(target, name, s) for s in (SEEDS if name == "nnghmc" else (0,))]
+            for name in wanted
+        }
+    if not arguments.samplers:
+        quick = arguments.quick or bool(arguments.only)
+        publish("against_nuts", "Against NUTS, whole runs", lines_of(results), quick=quick)
 
 
 if __name__ == "__main__":

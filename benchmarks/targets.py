@@ -1,5 +1,9 @@
 """Posteriors that people wait for, and some that are cheap or hostile."""
 
+import os
+from functools import cache
+from pathlib import Path
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -23,6 +27,41 @@ def poisson(rows=20_000, columns=50):
 
     data = {"features": features, "counts": counts}
     return Posterior(log_likelihood, log_prior, data, {"beta": np.zeros(columns), "level": 0.0})
+
+
+def cover_type():
+    """The measurements of Cover Type, standardised, its indicators; whether it is lodgepole pine.
+
+    The indicators of wilderness and of soil sum to one each: the most frequent of either is left
+    out, and there is an intercept.
+    """
+    folder = os.environ.get("NNGHMC_DATA")
+    if folder is None:
+        raise SystemExit("Cover Type is real data: point NNGHMC_DATA at the folder that holds it.")
+    import pandas
+
+    file = Path(folder) / "covtype" / "covtype.data.xz"
+    table = pandas.read_csv(file, header=None).to_numpy(float)
+    measured, wilderness, soil = np.split(table[:, :54], [10, 14], axis=1)
+    measured = (measured - measured.mean(axis=0)) / measured.std(axis=0)
+    others = [np.delete(part, part.sum(axis=0).argmax(), axis=1) for part in (wilderness, soil)]
+    features = np.column_stack([np.ones(len(table)), measured, *others])
+    return features, (table[:, 54] == 2).astype(float)
+
+
+def cover_type_regression(scale=1.0):
+    """Logistic regression with a Laplace prior."""
+    features, labels = cover_type()
+
+    def log_likelihood(beta, data):
+        logits = data["features"] @ beta
+        return jnp.sum(data["labels"] * logits - jax.nn.softplus(logits))
+
+    def log_prior(beta):
+        return -jnp.sum(jnp.abs(beta)) / scale
+
+    data = {"features": features, "labels": labels}
+    return Posterior(log_likelihood, log_prior, data, np.zeros(features.shape[1]))
 
 
 def garch(length=1000):
@@ -145,13 +184,14 @@ def hierarchical(groups=20, each=5):
     return Posterior(log_likelihood, log_prior, values, initial)
 
 
-def eight_schools():
-    effects = np.array([28.0, 8, -3, 7, -1, 1, 18, 12])
-    errors = np.array([15.0, 10, 16, 11, 9, 11, 10, 18])
+EFFECTS = np.array([28.0, 8, -3, 7, -1, 1, 18, 12])
+ERRORS = np.array([15.0, 10, 16, 11, 9, 11, 10, 18])
 
+
+def eight_schools():
     def log_density(p):
         tau = jnp.exp(p["log_tau"])
-        seen = (effects - p["mu"] - tau * p["theta"]) / errors
+        seen = (EFFECTS - p["mu"] - tau * p["theta"]) / ERRORS
         prior = -(p["mu"] ** 2) / 50 - jnp.log1p((tau / 5) ** 2) + p["log_tau"]
         return prior - 0.5 * jnp.sum(p["theta"] ** 2) - 0.5 * jnp.sum(seen**2)
 
@@ -161,6 +201,7 @@ def eight_schools():
 TARGETS = {
     "logistic 50,000 × 200": logistic,
     "logistic 500,000 × 50": lambda: logistic(500_000, 50),
+    "Cover Type": cover_type_regression,
     "Poisson 20,000 × 51": poisson,
     "GARCH(2, 1)": garch,
     "Gaussian process": gaussian_process,
@@ -170,3 +211,9 @@ TARGETS = {
     "eight schools": eight_schools,
     "banana": banana,
 }
+
+
+@cache
+def posterior_of(target):
+    """The posterior of a name; made once, since some have much data."""
+    return TARGETS[target]()

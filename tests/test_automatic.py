@@ -7,6 +7,7 @@ import pytest
 from scipy import stats
 
 import nnghmc.record
+import nnghmc.warmup.nuts
 from nnghmc import (
     Automatic,
     GradientMLP,
@@ -21,6 +22,7 @@ from nnghmc.chains import Supervision
 from nnghmc.diagnostics import standard_errors
 from nnghmc.errors import SettingsError
 from nnghmc.interrupts import StopRequest
+from nnghmc.payoff import Estimate, Timings
 from nnghmc.progress import Silent
 from nnghmc.record import Record
 
@@ -95,7 +97,47 @@ def test_the_story_tells_what_was_found_and_decided(learned_run):
     assert "in a probe" in words
     assert "predicted" in words
     assert "by the true gradient" in words
-    assert words.splitlines()[0] in str(learned_run)
+
+
+def test_the_whole_of_it_is_printed_in_ten_lines(learned_run):
+    lines = str(learned_run).splitlines()
+    assert len(lines) == 10
+    assert [line.strip() for line in lines[1:5]] == list(learned_run.story)
+    assert "had the same steps been along the true gradient" in lines[0]
+    assert "divergences" in lines[5]
+    assert "; R-hat 1.0" in lines[5]
+    assert [line.split()[0] for line in lines[-4:]] == ["warmup", "collect", "train", "sample"]
+
+
+def test_acceptance_that_falls_behind_the_probe_is_told(monkeypatch):
+    """As where the probe saw the easy part of the posterior only."""
+    original = AutomaticSampling.probe
+
+    def too_good(self, *arguments):
+        found, met = original(self, *arguments)
+        return found._replace(acceptance=1.0), met
+
+    monkeypatch.setattr(AutomaticSampling, "probe", too_good)
+    poor = Automatic(way="learn", network=GradientMLP(1))
+    run = sample(skewed(), 300, 4, automatic=poor, progress=False)
+    assert run.method == "nnghmc"
+    assert any("acceptance fell from 1.00" in note for note in run.notes)
+
+
+SHORT = Estimate(4, 1000, Timings(1e-3), 20.0, 15.0)
+LONG = Estimate(4, 1000, Timings(1e-3), 400.0, 15.0)
+
+
+@pytest.mark.parametrize(("expected", "refits"), [(SHORT, 0), (LONG, 3)])
+def test_what_learning_may_cost_depends_on_what_is_at_stake(monkeypatch, expected, refits):
+    """Of a short run by NUTS little time may be lost; a gradient far from straight is not tried."""
+    monkeypatch.setattr("nnghmc.automatic.estimate_run", lambda *_, **__: expected)
+    hard = Automatic(network=GradientMLP(1), good_acceptance=0.9999, least_acceptance=0.999)
+    run = sample(skewed(), 50, 4, automatic=hard, progress=False)
+    assert run.method == "nuts"
+    told = "\n".join(run.story)
+    assert ("too far from a straight line" in told) == (refits == 0)
+    assert told.count(", then ") == 2 * refits
 
 
 def test_every_gradient_goes_into_the_gradient_data(learned_run):
@@ -137,11 +179,15 @@ def test_every_phase_starts_from_a_state_that_is_true_to_its_kernel(phases):
 def test_the_cost_of_a_kept_draw_is_a_potential_and_now_and_then_a_true_gradient(learned_run):
     cost = learned_run.cost.sample
     insured = learned_run.stats["insurance"]
-    assert cost.true_potentials == (~insured).sum() + 64  # and the look beyond the outermost draws
+    assert cost.true_potentials == (~insured).sum()
     steps = learned_run.stats["n_steps"]
-    assert cost.true_gradients == steps[insured].sum() + insured.sum()
+    look_beyond = 48  # at 32 points past the outermost draws and 4 for each coordinate, by sixes
+    assert cost.true_gradients == steps[insured].sum() + insured.sum() + look_beyond
     assert cost.learned_gradients == steps[~insured].sum() + insured.sum()
-    assert learned_run.cost.collect.true_gradients == 6 * 20  # the probe: one a proposal
+    probe = 6 * 20  # one a proposal
+    before_learning = learned_run.cost.collect.true_gradients - probe
+    assert 0 < before_learning <= look_beyond
+    assert before_learning % 6 == 0
 
 
 def test_true_gradients_are_counted_as_they_are_made():
@@ -166,7 +212,7 @@ def test_true_gradients_are_counted_as_they_are_made():
     run = sample(from_log_density(counted, np.zeros(2)), 60, 3, automatic=LEARN, progress=False)
     jax.effects_barrier()
     told = run.cost.total.true_gradients
-    timing = 3 * 20  # the estimate times the gradient, at most 21 times
+    timing = 3 * 50  # the estimate times the gradient, at most 51 times
     assert told <= calls["gradients"] <= told + timing + 3
 
 
@@ -229,7 +275,7 @@ def test_a_network_that_is_not_good_enough_gives_way_to_nuts():
     run = sample(skewed(), 500, 4, automatic=poor, progress=False)
     assert run.method == "nuts"
     assert "not good enough" in run.story[-1]
-    assert sum("in a probe" in line for line in run.story) == 2  # it was given a second chance
+    assert run.story[-2].count(", then ") == 2  # it was given a second chance
     assert_moments(run, *GAMMA_LOGS)
 
 
@@ -237,8 +283,9 @@ def test_probes_add_to_what_is_learned_from():
     """What the first fit lacks, true gradients at its own proposals supply."""
     settings = Automatic(way="learn", network=Quadratic(), good_acceptance=0.999, most_refits=2)
     run = sample(skewed(), 50, 4, automatic=settings, progress=False)
-    learned_from = [line for line in run.story if line.startswith("learned from")]
-    numbers = [int(line.split()[2].replace(",", "")) for line in learned_from]
+    (line,) = (line for line in run.story if line.startswith("learned from"))
+    sizes = line.removeprefix("learned from ").split(" gradients")[0].split(", then ")
+    numbers = [int(size.replace(",", "")) for size in sizes]
     assert len(numbers) == 3
     assert numbers[0] < numbers[1] < numbers[2]
     assert len(run.gradient_data) > numbers[-1] - 1
@@ -282,9 +329,32 @@ def test_ctrl_c_ends_it_in_any_phase(way, phase):
 
 
 def test_a_single_chain_is_served():
-    run = sample(skewed(), 300, 1, automatic=LEARN, progress=False)
-    assert run.draws.shape == (1, 300, 3)
+    run = sample(skewed(), 3000, 1, automatic=LEARN, progress=False)
     assert run.method == "nnghmc"
+    assert_moments(run, *GAMMA_LOGS)
+    assert run.notes == ()
+
+
+def test_too_few_draws_are_not_called_well():
+    run = sample(skewed(), 3, 2, method="nuts", progress=False)
+    assert any("so few draws cannot be judged" in note for note in run.notes)
+
+
+def test_nuts_after_learning_that_failed_starts_from_true_gradients(monkeypatch):
+    started = []
+    original = nnghmc.warmup.nuts.run_chains
+
+    def spy(move, tuning, key, states, *rest, **options):
+        started.append(states)
+        return original(move, tuning, key, states, *rest, **options)
+
+    monkeypatch.setattr(nnghmc.warmup.nuts, "run_chains", spy)
+    posterior = skewed()
+    failing = Automatic(way="learn", network=Quadratic(), least_acceptance=0.9999, most_refits=0)
+    run = sample(posterior, 20, 3, automatic=failing, progress=False)
+    assert run.method == "nuts"
+    gradients = jax.vmap(posterior.gradient)(jnp.asarray(started[0].position))
+    np.testing.assert_allclose(started[0].gradient, gradients, rtol=1e-8, atol=1e-10)
 
 
 def test_a_tuning_of_ones_own_gets_the_fixed_schedule():

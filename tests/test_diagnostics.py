@@ -5,7 +5,10 @@ from nnghmc.diagnostics import (
     Convergence,
     bulk_ess,
     judgements,
+    load_arviz,
+    longest_stay,
     paper_ess,
+    quiet_arviz,
     rhat,
     split_rhat,
     tail_ess,
@@ -55,7 +58,7 @@ def stats_like(draws, acceptance=0.9, diverging=0):
     rates = np.full(draws.shape[:2], acceptance)
     flags = np.zeros(draws.shape[:2], bool)
     flags.flat[:diverging] = True
-    return {"acceptance_rate": rates, "diverging": flags}
+    return {"acceptance_rate": rates, "diverging": flags, "lp": -(draws**2).sum(axis=2)}
 
 
 def test_good_draws_need_no_words():
@@ -91,13 +94,30 @@ def test_low_acceptance_and_divergences_are_told():
     ]
 
 
+def test_a_chain_that_stays_is_told():
+    """For a while only: it moves before and after, and by the mean of all draws little is lost."""
+    draws = np.random.default_rng(0).normal(size=(4, 1000, 2))
+    assert longest_stay(stats_like(draws)["lp"]) == 1
+    draws[2, 300:450] = draws[2, 300]
+    stats = stats_like(draws)
+    assert longest_stay(stats["lp"]) == 150
+    notes = judgements(draws, stats, Convergence.of(draws), ["a", "b"])
+    assert "a chain stayed in one place for 150 draws" in notes[0]
+
+
+def test_arviz_works_for_us_without_numba(monkeypatch):
+    """Where PyMC has brought it along, ArviZ fails on the error of a standard deviation."""
+    arviz = load_arviz()
+    monkeypatch.setattr(arviz.Numba, "numba_flag", True)
+    with quiet_arviz():
+        assert not arviz.Numba.numba_flag
+    assert arviz.Numba.numba_flag
+
+
 @pytest.mark.parametrize(("freedom", "heavy"), [(1, True), (1.5, True), (5, False), (50, False)])
 def test_tails_without_a_variance_are_told_from_tails_with_one(freedom, heavy):
     draws = np.random.default_rng(0).standard_t(freedom, size=(4, 1000, 3))
-    accepted = {name: np.ones((4, 1000)) for name in ("acceptance_rate", "diverging")}
-    accepted["diverging"] *= 0
-    names = ["a", "b", "c"]
-    notes = judgements(draws, accepted, Convergence.of(draws), names)
+    notes = judgements(draws, stats_like(draws), Convergence.of(draws), ["a", "b", "c"])
     assert any("no variance" in note for note in notes) == heavy
 
 

@@ -4,7 +4,7 @@ import pytest
 
 from nnghmc import Posterior, estimate, from_log_density
 from nnghmc.errors import SettingsError
-from nnghmc.payoff import Estimate, Timings
+from nnghmc.payoff import ATTEMPT_SECONDS, REFIT_SECONDS, Estimate, Timings, in_words
 
 
 def test_a_cheap_gradient_is_left_to_nuts():
@@ -26,11 +26,28 @@ def test_an_expensive_one_pays():
 
 
 def test_the_cheaper_way_is_the_one_that_takes_less_time():
-    timings = Timings(2e-3, 0.5, 1e-3, 1e-5)
+    timings = Timings(2e-3, 1e-3, 1e-5)
     assert Estimate(4, 1000, timings, 10.0, 9.0).pays
     assert not Estimate(4, 1000, timings, 9.0, 10.0).pays
     assert "2 ms" in str(Estimate(4, 1000, timings, 10.0, 900.0))
     assert "15 min" in str(Estimate(4, 1000, timings, 10.0, 900.0))
+
+
+def test_a_short_run_has_no_time_for_learning_that_fails():
+    timings = Timings(2e-3)
+    short, long, longer = (Estimate(4, 1000, timings, s, 1.0) for s in (20.0, 100.0, 1000.0))
+    assert [part.can_afford_to_fail for part in (short, long, longer)] == [False, True, True]
+    assert short.affordable_refits == 0
+    assert long.affordable_refits < longer.affordable_refits
+    assert ATTEMPT_SECONDS + REFIT_SECONDS * longer.affordable_refits <= 0.15 * 1000
+
+
+@pytest.mark.parametrize(
+    ("seconds", "words"),
+    [(99.7e-6, "100 µs"), (2e-3, "2 ms"), (0.0123, "12 ms"), (37.94, "38 s"), (900, "15 min")],
+)
+def test_times_are_told_in_two_digits(seconds, words):
+    assert in_words(seconds) == words
 
 
 def test_bad_sizes_are_told():

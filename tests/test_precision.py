@@ -20,18 +20,19 @@ offset = float(sys.argv[1])
 posterior = nnghmc.from_log_density(lambda x: -0.5 * jnp.sum(x**2) - offset, np.zeros(2))
 settings = dict(step_size=0.5, num_steps=4, warmup=10, epochs=2, progress=False,
                 schedule=nnghmc.TrainingSchedule.once(10, tolerance=1.0, probe_draws=5))
+if sys.argv[2] == "automatic":
+    settings = dict(automatic=nnghmc.Automatic(way="learn"), progress=False)
 with warnings.catch_warnings(record=True) as caught:
     warnings.simplefilter("always")
     run = nnghmc.sample(posterior, 50, 2, **settings)
-precise = [str(w.message) for w in caught if w.category is nnghmc.errors.PrecisionWarning]
-print(posterior.initial.dtype, len(precise), len(run.remarks), np.isfinite(run.draws).all())
+print(posterior.initial.dtype, len(caught), len(run.remarks), np.isfinite(run.draws).all())
 """
 
 
-def run_program(offset, **environment):
+def run_program(offset, way="tuned", **environment):
     clean = {name: value for name, value in os.environ.items() if name != "JAX_ENABLE_X64"}
     result = subprocess.run(
-        [sys.executable, "-c", PROGRAM, str(offset)],
+        [sys.executable, "-c", PROGRAM, str(offset), way],
         env={**clean, **environment},
         capture_output=True,
         text=True,
@@ -45,8 +46,9 @@ def test_double_by_default():
     assert run_program(1e7) == ["float64", "0", "0", "True"]
 
 
-def test_single_where_the_environment_says_so():
-    assert run_program(0.0, JAX_ENABLE_X64="0") == ["float32", "0", "0", "True"]
+@pytest.mark.parametrize("way", ["tuned", "automatic"])
+def test_single_where_the_environment_says_so(way):
+    assert run_program(0.0, way, JAX_ENABLE_X64="0") == ["float32", "0", "0", "True"]
 
 
 def test_single_precision_that_is_too_coarse_is_told():

@@ -88,7 +88,7 @@ def test_printed_run_tells_what_happened(runs):
         "handed over",
         "learned from",
         "lowest ESS",
-        "largest R-hat",
+        "R-hat",
         "collect",
         "acceptance",
     ):

@@ -1,11 +1,15 @@
 """What lies beyond the outermost draws."""
 
+from collections.abc import Callable
+
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
 from nnghmc import GradientData, Quadratic, fit
+from nnghmc.surrogates import Learned
 from nnghmc.tails import follow_rays
 
 
@@ -21,17 +25,21 @@ def student(freedom, dim, chains=4, draws=500):
     return potential, positions, np.asarray(jax.vmap(jax.vmap(potential))(jnp.asarray(positions)))
 
 
+def rays_of(potential, positions, potentials):
+    return follow_rays(jax.value_and_grad(potential), positions, potentials)
+
+
 @pytest.mark.parametrize("dim", [1, 10, 50])
 @pytest.mark.parametrize("freedom", [1.0, 2.0, 6.0])
 def test_the_index_of_a_student_distribution_is_found(freedom, dim):
-    rays = follow_rays(*student(freedom, dim))
+    rays = rays_of(*student(freedom, dim))
     assert rays.index == pytest.approx(freedom, rel=0.35, abs=0.3)
 
 
 @pytest.mark.parametrize("dim", [1, 50])
 def test_a_normal_has_no_such_tails(dim):
     positions = np.random.default_rng(0).normal(size=(4, 500, dim))
-    rays = follow_rays(lambda q: 0.5 * jnp.sum(q**2), positions, 0.5 * (positions**2).sum(axis=2))
+    rays = rays_of(lambda q: 0.5 * jnp.sum(q**2), positions, 0.5 * (positions**2).sum(axis=2))
     assert rays.index > 10
 
 
@@ -42,7 +50,52 @@ def test_a_quadratic_closes_off_heavy_tails_and_not_those_of_a_normal():
         gradients = np.asarray(jax.vmap(jax.grad(potential))(jnp.asarray(flat)))
         data = GradientData.of_points(flat, gradients)
         learned = fit(Quadratic(), data, jax.random.key(0)).learned
-        assert follow_rays(potential, positions, potentials).closed_off(learned) == closed_off
+        assert rays_of(potential, positions, potentials).closed_off(learned) == closed_off
+
+
+def one_heavy_tail(dim=10, freedom=3.0):
+    """A Student variable among normal ones that follow it: potential, draws and potentials."""
+    generator = np.random.default_rng(0)
+    positions = generator.normal(size=(4, 500, dim))
+    positions[..., 0] = generator.standard_t(freedom, size=(4, 500))
+    positions[..., 1:] += 0.7 * positions[..., :1]
+
+    def potential(q):
+        heavy = 0.5 * (freedom + 1) * jnp.log1p(q[0] ** 2 / freedom)
+        return heavy + 0.5 * jnp.sum((q[1:] - 0.7 * q[0]) ** 2)
+
+    return potential, positions, np.asarray(jax.vmap(jax.vmap(potential))(jnp.asarray(positions)))
+
+
+def test_a_single_heavy_tail_is_found_among_light_ones():
+    rays = rays_of(*one_heavy_tail())
+    assert rays.index == pytest.approx(3.0, abs=1.0)
+
+
+class Truth(Learned):
+    """As if everything had been learned; it has no potential to ask."""
+
+    true: Callable
+
+    def gradient(self, position):
+        return jax.grad(self.true)(position)
+
+
+def test_a_model_that_closes_off_a_single_tail_is_found():
+    potential, positions, potentials = one_heavy_tail()
+    flat = positions.reshape(-1, positions.shape[2])
+    gradients = np.asarray(jax.vmap(jax.grad(potential))(jnp.asarray(flat)))
+    learned = fit(Quadratic(), GradientData.of_points(flat, gradients), jax.random.key(0)).learned
+    rays = rays_of(potential, positions, potentials)
+    assert rays.closed_off(learned)
+    assert not rays.closed_off(Truth(eqx.Partial(potential)))
+
+
+def test_copies_of_one_draw_are_one_outermost_draw():
+    positions = np.random.default_rng(0).normal(size=(2, 400, 2))
+    positions[0, 300:] = 4.0
+    rays = rays_of(lambda q: 0.5 * jnp.sum(q**2), positions, 0.5 * (positions**2).sum(axis=2))
+    assert (rays.outer[rays.groups == 0] == 4.0).all(axis=1).sum() == 1
 
 
 def test_a_density_that_ends_has_no_tails():
@@ -50,4 +103,4 @@ def test_a_density_that_ends_has_no_tails():
         return jnp.where(jnp.abs(q[0]) < 1, 0.0, jnp.inf)
 
     positions = np.random.default_rng(0).uniform(-1, 1, size=(2, 100, 1)) * 0.99
-    assert follow_rays(potential, positions, np.abs(positions[..., 0])).index > 10
+    assert rays_of(potential, positions, np.abs(positions[..., 0])).index > 10

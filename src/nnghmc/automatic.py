@@ -1,7 +1,7 @@
 """The automatic run: will it pay, find the bulk, learn, tune, sample, and know when not to."""
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import numpy as np
@@ -9,6 +9,8 @@ from jaxtyping import PRNGKeyArray
 
 from nnghmc.assessment import assess_tuning
 from nnghmc.chains import Draws, History, evaluate_all
+from nnghmc.cost import PhaseCost
+from nnghmc.diagnostics import LEAST_DRAWS_FOR_TAILS
 from nnghmc.errors import (
     GradientDataError,
     check_fields,
@@ -18,26 +20,29 @@ from nnghmc.errors import (
     positive_integer,
     share,
 )
-from nnghmc.kernels import HMCState
-from nnghmc.learned_tuning import LearnedTuning, tune_on_learned
+from nnghmc.kernels import HMCState, Tuning
+from nnghmc.learned_tuning import tune_on_learned
 from nnghmc.payoff import (
     GRADIENTS_A_NUTS_DRAW,
     NUTS_WARMUP,
     ROUNDS_OF_GRADIENTS,
-    Estimate,
     estimate_run,
 )
 from nnghmc.record import Record
 from nnghmc.run import Run
 from nnghmc.surrogates import GradientData, GradientModel, QuadraticPlus, Surrogate, fit
 from nnghmc.surrogates.learned import gradient_model
-from nnghmc.tails import follow_rays
+from nnghmc.tails import Rays, follow_rays
 from nnghmc.transitions import insured_transition, nuts_transition, probing_transition
 from nnghmc.warmup import Adaptation, Bulk, find_bulk, spread_starts, warm_up_nuts
 
 USES = ("start", "bulk", "fit", "tune", "assess", "probe", "nuts", "sample")
 NUTS_TARGET = 0.9
 NO_VARIANCE = 2.5
+STRAIGHT = 0.8
+"""Of the gradient explained by a straight line: then learning hardly ever fails."""
+STANDING_STILL = 0.02
+FALLEN = 0.2
 HEAVY_TAILS = (
     "the tails of this posterior are so heavy that it may have no variance; do not trust means and "
     "standard deviations, use quantiles"
@@ -99,15 +104,32 @@ class AutomaticSampling:
         self.posterior = self.record.posterior
 
     def key(self, use: str) -> PRNGKeyArray:
-        """The stream of randomness of one use."""
-        return jax.random.fold_in(jax.random.key(self.seed), 1000 + USES.index(use))
+        """The stream of randomness of one use; NUTS from the start has streams of its own."""
+        stream = 1000 + USES.index(use) + (len(USES) if self.settings.way == "nuts" else 0)
+        return jax.random.fold_in(jax.random.key(self.seed), stream)
 
     def tell(self, line: str) -> None:
         """One more line of the story."""
         self.record.story.append(line)
 
+    @property
+    def stopped(self) -> bool:
+        """Whether Ctrl-C was pressed."""
+        return self.record.supervision.stop.made
+
     def run(self) -> Run:
         """Decide, and do it."""
+        states = self.start()
+        if not self.learning_is_worth_a_try:
+            return self.by_nuts(states)
+        bulk = self.find_bulk(states)
+        found = None if self.stopped else self.learn_from(bulk)
+        if self.stopped:
+            return self.nothing()
+        return self.by_nuts(bulk.states, bulk) if found is None else self.by_learned(bulk, found)
+
+    def start(self) -> HMCState:
+        """The first states, and what is to be expected of them."""
         self.record.supervision.reporter.note("estimate")
         with self.record.cost.timed("warmup") as cost:
             states = spread_starts(
@@ -119,47 +141,31 @@ class AutomaticSampling:
             )
             cost.true_gradients += self.chains
             self.record.check_energies(states)
-            estimate = estimate_run(
-                self.posterior,
-                states.position,
-                self.draws,
-                thorough=self.settings.way == "learn",
+            self.estimate = estimate_run(
+                self.posterior, states.position, self.draws, thorough=self.settings.way == "learn"
             )
-        self.tell(str(estimate))
-        learn = estimate.pays if self.settings.way == "estimate" else self.settings.way == "learn"
-        if not learn:
-            return self.by_nuts(states, estimate)
-        bulk = self.find_bulk(states, estimate)
-        if self.stopped:
-            return self.nothing()
-        if bulk.settled:
-            found = self.learn(bulk)
-            if self.stopped:
-                return self.nothing()
-            if found is not None:
-                return self.by_learned(bulk, found, estimate)
-        elif not bulk.rounds:
-            self.tell("no step of standard HMC was accepted: nothing is learned, NUTS samples")
-        else:
-            self.tell(
-                f"R-hat is still {bulk.disagreement:.2f} after {bulk.draws.shape[1]} draws by the "
-                "true gradient: nothing is learned, NUTS samples"
-            )
-        return self.by_nuts(bulk.states, estimate, bulk.adaptation)
+        self.record.estimate = self.estimate
+        self.tell(str(self.estimate))
+        return states
 
     @property
-    def stopped(self) -> bool:
-        """Whether Ctrl-C was pressed."""
-        return self.record.supervision.stop.made
+    def learning_is_worth_a_try(self) -> bool:
+        """By the estimate, unless it is said outright."""
+        if self.settings.way == "estimate":
+            return self.estimate.pays
+        return self.settings.way == "learn"
+
+    def quick(self, evaluations: int) -> bool:
+        """Whether so many gradients of all chains are too little work to compile for."""
+        return self.estimate.flops * evaluations < QUICK_FLOPS
 
     def nothing(self) -> Run:
         """A run that was stopped before its first draw."""
         kept = History(self.chains, 0, self.posterior.dim)
         return self.record.result("nuts", self.seed, self.draws, kept)
 
-    def find_bulk(self, states: HMCState, estimate: Estimate) -> Bulk:
+    def find_bulk(self, states: HMCState) -> Bulk:
         """By the true gradient, all chains at once."""
-        quick = estimate.flops * ROUNDS_OF_GRADIENTS < QUICK_FLOPS
         self.record.supervision.reporter.note("find")
         with self.record.cost.timed("warmup") as cost:
             bulk = find_bulk(
@@ -167,7 +173,7 @@ class AutomaticSampling:
                 states,
                 self.key("bulk"),
                 self.record.supervision,
-                quick=quick,
+                quick=self.quick(ROUNDS_OF_GRADIENTS),
             )
             cost.true_gradients += bulk.gradients
         self.record.discarded += [("warmup", history) for history in bulk.histories]
@@ -176,9 +182,10 @@ class AutomaticSampling:
         self.record.collected += [bulk.way_down, *bulk.rounds]
         made = sum(history.length for history in (*bulk.histories, *bulk.failed))
         if bulk.moved:
-            self.tell(
-                f"{bulk.moved} of {self.chains} chains went down into a hollow far above the "
-                "others, where next to no mass can be, and go on from where those are"
+            self.record.remarks.append(
+                f"{bulk.moved} of {self.chains} chains went down into a hollow that holds next to "
+                "nothing beside those of the others, and went on from there; if it may hold more "
+                "than it seems, give initial_positions inside it"
             )
         self.tell(
             f"the bulk after {bulk.descent_evaluations} steps downhill and {made} draws by the "
@@ -186,73 +193,107 @@ class AutomaticSampling:
         )
         return bulk
 
-    def learn(self, bulk: Bulk) -> "_Learned | None":
+    def learn_from(self, bulk: Bulk) -> "_Probed | None":
+        """What was learned, or None with the reason told."""
+        if not bulk.rounds:
+            self.tell("no step of standard HMC was accepted: nothing is learned, NUTS samples")
+        elif not bulk.has_met_enough:
+            self.tell("too few trajectories for so many dimensions to learn from: NUTS samples")
+        elif not bulk.settled:
+            self.tell(
+                f"R-hat is still {bulk.disagreement:.2f} after {bulk.draws.shape[1]} draws by the "
+                "true gradient: nothing is learned, NUTS samples"
+            )
+        elif self.too_bent(bulk):
+            self.tell(
+                "the gradient is too far from a straight line for so short a run: NUTS samples"
+            )
+        else:
+            found = self.learn(bulk)
+            if self.stopped or found is None:
+                return None
+            if found.acceptance < self.settings.least_acceptance or found.worst < STANDING_STILL:
+                self.tell("the learned gradient is not good enough: NUTS samples")
+            elif self.closes_off(found.rays, found.surrogate):
+                self.tell(
+                    "the learned gradient closes off tails that the posterior has: NUTS samples"
+                )
+            else:
+                return found
+        return None
+
+    def too_bent(self, bulk: Bulk) -> bool:
+        """Whether learning may well fail, where a failure would cost too much of the run."""
+        if self.settings.way == "learn" or self.estimate.can_afford_to_fail:
+            return False
+        with self.record.cost.timed("train"):
+            return bulk.straightness < STRAIGHT
+
+    def learn(self, bulk: Bulk) -> "_Probed | None":
         """Fit, tune, predict, probe; where that is not good enough, learn from the probe too."""
-        data, states = bulk.gradient_data, bulk.states
-        found = None
-        for attempt in range(self.settings.most_refits + 1):
+        with self.record.cost.timed("collect") as cost:
+            rays = self.look_beyond(bulk.draws, bulk.potentials, cost)
+        self.record.collected.append(rays.met)
+        data, states = GradientData.concatenate([bulk.gradient_data, rays.met]), bulk.states
+        sizes, seen, predicted, found = [], [], np.nan, None
+        for attempt in range(self.refits + 1):
+            sizes.append(f"{len(data):,}")
             try:
-                found = self.fit_and_tune(data, bulk, attempt)
+                surrogate, tuning = self.fit_and_tune(data, bulk, attempt)
             except GradientDataError as error:
                 self.tell(f"nothing could be learned: {error}")
                 return None
-            predicted = self.predict(found, attempt)
-            states, probe, met = self.probe(found, states, attempt)
+            predicted = predicted if attempt else self.predict(surrogate, tuning)
+            found, met = self.probe(surrogate, tuning, rays, states, attempt)
             self.record.collected.append(met)
-            seen = float(probe.stats["acceptance_rate"].mean()) if probe.length else 0.0
-            self.tell(
-                f"learned from {len(data):,} gradients: acceptance {seen:.2f} in a probe"
-                + ("" if np.isnan(predicted) else f", {predicted:.2f} predicted")
-            )
-            found.states, found.acceptance = states, seen
-            if self.stopped or seen >= self.settings.good_acceptance:
+            seen.append(f"{found.acceptance:.2f}")
+            if self.stopped or found.acceptance >= self.settings.good_acceptance:
                 break
-            data = GradientData.concatenate([data, met])
-        assert found is not None
-        if found.acceptance < self.settings.least_acceptance:
-            self.tell("the learned gradient is not good enough: NUTS samples")
-            return None
-        with self.record.cost.timed("train") as cost:
-            rays = follow_rays(self.posterior.potential, bulk.draws, bulk.potentials)
-            cost.true_potentials += 2 * len(rays.rises)
-            closed_off = rays.closed_off(found.surrogate.learned)
-        if closed_off:
-            self.tell("the learned gradient closes off tails that the posterior has: NUTS samples")
-            return None
+            states, data = found.states, GradientData.concatenate([data, met])
+        expected = "" if np.isnan(predicted) else f"{predicted:.2f} predicted, "
+        self.tell(
+            f"learned from {', then '.join(sizes)} gradients: acceptance {expected}"
+            f"{', then '.join(seen)} in a probe"
+        )
         return found
 
-    def fit_and_tune(self, data: GradientData, bulk: Bulk, attempt: int) -> "_Learned":
+    @property
+    def refits(self) -> int:
+        """As many as the settings and the time at stake allow."""
+        if self.settings.way == "learn":
+            return self.settings.most_refits
+        return min(self.settings.most_refits, self.estimate.affordable_refits)
+
+    def fit_and_tune(
+        self, data: GradientData, bulk: Bulk, attempt: int
+    ) -> tuple[Surrogate, Tuning]:
         """A surrogate and the tuning for it, with no true evaluation."""
         self.record.supervision.reporter.note("train")
         with self.record.cost.timed("train"):
             key = jax.random.fold_in(self.key("fit"), attempt)
             surrogate = fit(self.settings.network, data, key, layout=self.posterior.layout)
             self.record.surrogate = surrogate
-            tuning = tune_on_learned(
+            found = tune_on_learned(
                 surrogate.learned,
                 bulk.draws.reshape(-1, self.posterior.dim),
                 bulk.adaptation.inverse_mass_matrix,
                 self.key("tune"),
             )
-        return _Learned(surrogate, tuning)
+        return surrogate, found.tuning
 
-    def predict(self, found: "_Learned", attempt: int) -> float:
+    def predict(self, surrogate: Surrogate, tuning: Tuning) -> float:
         """The acceptance to expect; NaN where nothing was held out."""
-        held_out = found.surrogate.held_out
-        if held_out is None or attempt:
+        if surrogate.held_out is None:
             return np.nan
         with self.record.cost.timed("train"):
-            tuning = found.tuning.tuning
-            assessment = assess_tuning(
-                found.surrogate.learned, held_out, tuning, self.key("assess")
-            )
-        return assessment.predicted_acceptance
+            found = assess_tuning(surrogate.learned, surrogate.held_out, tuning, self.key("assess"))
+        return found.predicted_acceptance
 
     def probe(
-        self, found: "_Learned", states: HMCState, attempt: int
-    ) -> tuple[HMCState, History, GradientData]:
+        self, surrogate: Surrogate, tuning: Tuning, rays: Rays, states: HMCState, attempt: int
+    ) -> "tuple[_Probed, GradientData]":
         """Learned draws with the true gradient at every proposal: what they were, what they met."""
-        learned = found.surrogate.learned
+        learned = surrogate.learned
         nothing = np.empty((0, self.posterior.dim))
         met = [GradientData.of_points(nothing, nothing)]
 
@@ -269,7 +310,7 @@ class AutomaticSampling:
             "collect",
             "probe",
             probing_transition(self.posterior, learned),
-            found.tuning.tuning,
+            tuning,
             self.key("probe"),
             states,
             range(first, first + self.settings.probe_draws),
@@ -277,51 +318,63 @@ class AutomaticSampling:
             on_chunk=keep,
             quick=True,
         )
-        return states, history, _without_outliers(GradientData.concatenate(met))
+        by_chain = history.stats["acceptance_rate"].mean(axis=1) if history.length else np.zeros(1)
+        rates = float(by_chain.mean()), float(by_chain.min())
+        probed = _Probed(surrogate, tuning, rays, states, *rates)
+        return probed, _without_outliers(GradientData.concatenate(met))
 
-    def by_learned(self, bulk: Bulk, found: "_Learned", estimate: Estimate) -> Run:
+    def closes_off(self, rays: Rays, surrogate: Surrogate) -> bool:
+        """Whether what was learned keeps trajectories from the tails."""
+        with self.record.cost.timed("train"):
+            return rays.closed_off(surrogate.learned)
+
+    def look_beyond(self, draws: np.ndarray, potentials: np.ndarray, cost: PhaseCost) -> Rays:
+        """How the posterior goes on where the draws end."""
+        rays = follow_rays(self.posterior.potential_and_gradient, draws, potentials)
+        cost.true_gradients += rays.evaluations
+        return rays
+
+    def by_learned(self, bulk: Bulk, found: "_Probed") -> Run:
         """Sample along the frozen gradient, with insurance."""
-        true_tuning = bulk.adaptation.tuning(16)
         probability = self.settings.insurance
         transition = insured_transition(
-            self.posterior, found.surrogate.learned, probability, true_tuning
+            self.posterior, found.surrogate.learned, probability, bulk.adaptation.tuning
         )
         self.tell(
-            f"steps of {found.tuning.tuning.largest_step:.2g} in up to "
-            f"{found.tuning.tuning.most_steps}; {probability:.1%} of the draws by the true gradient"
+            f"steps of {found.tuning.largest_step:.2g} in up to {found.tuning.most_steps}; "
+            f"{probability:.1%} of the draws by the true gradient"
         )
         _, kept = self.record.advance(
             "sample",
             "sample",
             transition,
-            found.tuning.tuning,
+            found.tuning,
             self.key("sample"),
             found.states,
             range(self.draws),
-            quick=estimate.flops * self.draws < QUICK_FLOPS,
+            quick=self.quick(self.draws),
         )
+        if kept.worst_acceptance < found.acceptance - FALLEN:
+            self.record.remarks.append(
+                f"acceptance fell from {found.acceptance:.2f} in the probe to "
+                f"{kept.worst_acceptance:.2f} in a chain that has been where the gradient was not "
+                "learned; the draws are exact, but fewer count; run again with another seed, or "
+                'with method="nuts"'
+            )
         return self.result("nnghmc", kept)
 
-    def by_nuts(
-        self, states: HMCState, estimate: Estimate, adaptation: Adaptation | None = None
-    ) -> Run:
+    def by_nuts(self, states: HMCState, bulk: Bulk | None = None) -> Run:
         """Sample by NUTS, adapted on all chains together."""
-        evaluations = (self.draws + NUTS_WARMUP) * GRADIENTS_A_NUTS_DRAW
-        quick = estimate.flops * evaluations < QUICK_FLOPS
+        quick = self.quick((self.draws + NUTS_WARMUP) * GRADIENTS_A_NUTS_DRAW)
         transition = nuts_transition(self.posterior)
-        if adaptation is None:
-            adaptation = Adaptation(0.1, np.ones(self.posterior.dim), NUTS_TARGET)
-        else:
-            matrix = adaptation.inverse_mass_matrix
-            diagonal = matrix if matrix.ndim == 1 else np.diag(matrix).copy()
-            adaptation = Adaptation(adaptation.step_size, diagonal, NUTS_TARGET)
         with self.record.cost.timed("warmup") as cost:
             warm = warm_up_nuts(
                 transition.move,
                 states,
                 self.key("nuts"),
                 self.record.supervision,
-                adaptation,
+                self.adaptation_of_nuts(bulk),
+                in_the_bulk=bulk is not None and bulk.settled,
                 quick=quick,
             )
             cost.true_gradients += sum(history.leapfrog_steps for history in warm.histories)
@@ -340,24 +393,35 @@ class AutomaticSampling:
         )
         return self.result("nuts", kept)
 
+    def adaptation_of_nuts(self, bulk: Bulk | None) -> Adaptation:
+        """What NUTS begins with: what the bulk was found with, if it was."""
+        if bulk is None:
+            return Adaptation(0.1, np.ones(self.posterior.dim), NUTS_TARGET)
+        diagonal = np.diag(bulk.adaptation.dense_matrix).copy()
+        return Adaptation(bulk.adaptation.step_size, diagonal, NUTS_TARGET)
+
     def result(self, method: str, kept: History) -> Run:
         """The run, with a look beyond its outermost draws."""
         if kept.length:
-            rays = follow_rays(self.posterior.potential, kept.draws, -kept.stats["lp"])
-            self.record.cost.sample.true_potentials += 2 * len(rays.rises)
-            if rays.index < NO_VARIANCE:
+            with self.record.cost.timed("sample") as cost:
+                rays = self.look_beyond(kept.draws, -kept.stats["lp"], cost)
+            if kept.size >= LEAST_DRAWS_FOR_TAILS and rays.index < NO_VARIANCE:
                 self.record.remarks.append(HEAVY_TAILS)
         return self.record.result(method, self.seed, self.draws, kept)
 
 
-@dataclass
-class _Learned:
-    """A surrogate, its tuning, and what a probe of it found."""
+class _Probed(NamedTuple):
+    """A surrogate, its tuning, where a probe of it has ended, and how much that accepted.
+
+    `worst` is the acceptance of the chain that has the lowest.
+    """
 
     surrogate: Surrogate
-    tuning: LearnedTuning
-    states: HMCState = None  # type: ignore[assignment]
-    acceptance: float = float("nan")
+    tuning: Tuning
+    rays: Rays
+    states: HMCState
+    acceptance: float
+    worst: float
 
 
 def _without_outliers(data: GradientData) -> GradientData:

@@ -46,7 +46,11 @@ class PhaseCost:
 
 @dataclass
 class Cost:
-    """The cost of a run by phase; that of training includes the draws that probe the network."""
+    """The cost of a run by phase.
+
+    Draws that probe the network belong to training; in the automatic run, where they bring true
+    gradients to learn from, to collecting. Evaluations that only serve timing are not counted.
+    """
 
     warmup: PhaseCost = field(default_factory=PhaseCost)
     collect: PhaseCost = field(default_factory=PhaseCost)

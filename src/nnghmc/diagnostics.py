@@ -14,6 +14,8 @@ LARGEST_RHAT = 1.01
 LEAST_ESS_A_CHAIN = 100
 LEAST_ACCEPTANCE = 0.2
 LEAST_DRAWS_FOR_TAILS = 200
+LONGEST_STAY = 100
+"""Draws in a row in one place; where a fifth is accepted, chance alone never does that."""
 
 
 def load_arviz() -> ModuleType:
@@ -29,18 +31,21 @@ def load_arviz() -> ModuleType:
 def quiet_arviz() -> Iterator[ModuleType]:
     """ArviZ without its remarks on few chains, few draws and chains that never moved.
 
-    What there is to say about them, the notes of a run say in our words.
+    What there is to say about them, the notes of a run say in our words. And without Numba, which
+    PyMC brings along: with it, ArviZ 0.23 fails on the error of a standard deviation.
     """
     arviz = load_arviz()
     logger = logging.getLogger("arviz")
-    level = logger.level
+    level, with_numba = logger.level, arviz.Numba.numba_flag
     logger.setLevel(logging.ERROR)
+    arviz.Numba.numba_flag = False
     try:
         with np.errstate(all="ignore"), warnings.catch_warnings():
             warnings.filterwarnings("ignore", module=r"arviz\.", category=UserWarning)
             yield arviz
     finally:
         logger.setLevel(level)
+        arviz.Numba.numba_flag = with_numba
 
 
 def bulk_ess(draws: np.ndarray) -> np.ndarray:
@@ -54,9 +59,13 @@ def tail_ess(draws: np.ndarray) -> np.ndarray:
 
 
 def rhat(draws: np.ndarray) -> np.ndarray:
-    """ArviZ's R-hat of each coordinate of draws (chains, draws, dim); NaN for a single chain."""
-    if len(draws) < 2:
-        return np.full(draws.shape[2], np.nan)
+    """ArviZ's R-hat of each coordinate of draws (chains, draws, dim).
+
+    A single chain is taken as its two halves: they can at least show that it drifts.
+    """
+    if len(draws) == 1:
+        half = draws.shape[1] // 2
+        draws = draws[0, : 2 * half].reshape(2, half, -1)
     return _each_coordinate("rhat", draws)
 
 
@@ -101,6 +110,16 @@ def tail_shapes(draws: np.ndarray) -> np.ndarray:
         return np.array([float(arviz.psislw(column)[1]) for column in logarithms.T])
 
 
+def longest_stay(log_densities: np.ndarray) -> int:
+    """The most draws in a row, in any chain, whose log density (chains, draws) did not change."""
+    longest = 0
+    for chain in log_densities:
+        moves = np.flatnonzero(np.diff(chain) != 0)
+        stays = np.diff(np.concatenate([[-1], moves, [len(chain) - 1]]))
+        longest = max(longest, int(stays.max()))
+    return longest
+
+
 class Convergence(NamedTuple):
     """What ArviZ finds of each coordinate."""
 
@@ -118,16 +137,20 @@ class Remedies(NamedTuple):
     """What to do about what may be wrong with draws."""
 
     rejected: str
+    stayed: str
     diverged: str
     disagree: str
 
 
 OWN_TUNING = Remedies(
     rejected="use a smaller step_size",
+    stayed='it cannot get away from there; use a smaller step_size, or method="hmc"',
     diverged="use a smaller step_size",
     disagree="make more draws, warm up longer, or give num_steps as a pair",
 )
 TUNED_BY_ITSELF = Remedies(
+    stayed="the gradient was not learned there; the draws are exact, but more are needed, or "
+    'method="nuts"',
     rejected='these chains cannot be used; run again with another seed, or with method="nuts"',
     diverged="the posterior is too sharply bent there for the steps taken, and draws may be "
     "missing from it; write the model in other coordinates",
@@ -152,17 +175,22 @@ def judgements(
         notes.append(f"acceptance is only {acceptance:.2f}; {remedies.rejected}")
     elif (lowest := stats["acceptance_rate"].mean(axis=1).min()) < LEAST_ACCEPTANCE:
         notes.append(f"acceptance is only {lowest:.2f} in one chain; {remedies.rejected}")
+    elif (stay := longest_stay(stats["lp"])) > LONGEST_STAY:
+        notes.append(f"a chain stayed in one place for {stay} draws; {remedies.stayed}")
     if diverged := int(stats["diverging"].sum()):
-        notes.append(f"{diverged} trajectories diverged; {remedies.diverged}")
-    if convergence is None or stuck == chains:
+        trajectories = "trajectory" if diverged == 1 else "trajectories"
+        notes.append(f"{diverged} {trajectories} diverged; {remedies.diverged}")
+    if convergence is None:
+        return [*notes, "so few draws cannot be judged; make more"]
+    if stuck == chains:
         return notes
     notes += _heavy_tails(draws, coordinate_names)
-    values = convergence.rhat
-    if chains > 1 and not values.max() <= LARGEST_RHAT:
+    values = np.append(convergence.rhat, rhat(stats["lp"][..., np.newaxis]))
+    if not values.max() <= LARGEST_RHAT:
         worst = int(np.argmax(np.nan_to_num(values, nan=np.inf)))
+        name = [*coordinate_names, "the log density"][worst]
         notes.append(
-            f"R-hat is {values[worst]:.3f} for {coordinate_names[worst]}, so the chains disagree; "
-            f"{remedies.disagree}"
+            f"R-hat is {values[worst]:.3f} for {name}, so the chains disagree; {remedies.disagree}"
         )
     sizes = np.minimum(convergence.bulk_ess, convergence.tail_ess)
     if not sizes.min() >= LEAST_ESS_A_CHAIN * chains:

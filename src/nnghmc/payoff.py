@@ -28,24 +28,27 @@ GRADIENTS_A_NUTS_DRAW = 20
 """Of chains that advance together, and so wait for the longest trajectory among them."""
 NUTS_WARMUP = 300
 NUTS_SECONDS = 3.0
-"""To compile NUTS, beyond compiling the gradient."""
+"""To compile NUTS."""
 
 ROUNDS_OF_GRADIENTS = 350
 """To find the bulk and to learn: evaluations of all chains together."""
 LEARNING_SECONDS = 9.0
 """To compile everything that learning takes, and to fit."""
+AT_STAKE = 0.15
+"""Of the time that NUTS would take: so much may be lost to learning that fails."""
+ATTEMPT_SECONDS = 4.2
+REFIT_SECONDS = 3.0
 LEARNED_STEPS_A_DRAW = 20
 STEPS_TIMED = 50
 WIDTH = 256
-LEAST_SECONDS_OF_TIMING = 0.05
+LEAST_SECONDS_OF_TIMING = 0.1
 
 
 @dataclass(frozen=True)
 class Timings:
-    """Seconds for all chains together, and to compile the gradient; NaN where not measured."""
+    """Seconds for all chains together; NaN where not measured."""
 
     gradient: float
-    compiling: float
     potential: float = float("nan")
     learned_step: float = float("nan")
 
@@ -75,33 +78,42 @@ class Estimate:
         """Whether learning the gradient is expected to be the faster way."""
         return self.learned_seconds < self.nuts_seconds
 
+    @property
+    def can_afford_to_fail(self) -> bool:
+        """Whether an attempt at learning is little time beside what NUTS would take."""
+        return AT_STAKE * self.nuts_seconds >= ATTEMPT_SECONDS
+
+    @property
+    def affordable_refits(self) -> int:
+        """How often learning may be tried again before NUTS is the better use of the time."""
+        left = AT_STAKE * self.nuts_seconds - ATTEMPT_SECONDS
+        return max(0, int(left / REFIT_SECONDS))
+
     def __str__(self) -> str:
         choice = "learning the gradient pays" if self.pays else "NUTS is the faster way"
         if np.isinf(self.learned_seconds):
             return (
                 f"for {self.chains} chains together a gradient takes "
-                f"{_short(self.timings.gradient)}, and {self.draws:,} draws a chain about "
-                f"{_short(self.nuts_seconds)} by NUTS, less than learning alone: {choice}"
+                f"{in_words(self.timings.gradient)}, and {self.draws:,} draws a chain about "
+                f"{in_words(self.nuts_seconds)} by NUTS, less than learning alone: {choice}"
             )
         return (
-            f"for {self.chains} chains together a gradient takes {_short(self.timings.gradient)}, "
-            f"a potential {_short(self.timings.potential)}, a learned step "
-            f"{_short(self.timings.learned_step)}; {self.draws:,} draws a chain: about "
-            f"{_short(self.nuts_seconds)} by NUTS, {_short(self.learned_seconds)} by learning: "
-            f"{choice}"
+            f"for {self.chains} chains together a gradient takes "
+            f"{in_words(self.timings.gradient)}, a potential {in_words(self.timings.potential)}, a "
+            f"learned step {in_words(self.timings.learned_step)}; {self.draws:,} draws a chain: "
+            f"about {in_words(self.nuts_seconds)} by NUTS, {in_words(self.learned_seconds)} by "
+            f"learning: {choice}"
         )
 
 
-def _short(seconds: float) -> str:
+def in_words(seconds: float) -> str:
+    """Some two digits and a unit."""
     if seconds >= 100:
         return f"{seconds / 60:.0f} min"
     for unit, size in (("s", 1.0), ("ms", 1e-3), ("µs", 1e-6)):
-        if seconds >= size:
-            return (
-                f"{seconds / size:.2g} {unit}"
-                if seconds < 100 * size
-                else f"{seconds / size:.0f} {unit}"
-            )
+        number = seconds / size
+        if number >= 1:
+            return f"{number:.0f} {unit}" if number >= 10 else f"{number:.2g} {unit}"
     return "no time"
 
 
@@ -112,18 +124,15 @@ def estimate_run(
 
     Unless it is to be `thorough`, a gradient so cheap that learning cannot pay ends it.
     """
-    compiling, gradient = _timed(posterior.potential_and_gradient, positions)
+    gradient = _timed(posterior.potential_and_gradient, positions)
     flops = _flops(posterior.potential_and_gradient, positions)
-    nuts = NUTS_SECONDS + compiling
-    nuts += (NUTS_WARMUP + draws) * GRADIENTS_A_NUTS_DRAW * gradient
+    nuts = NUTS_SECONDS + (NUTS_WARMUP + draws) * GRADIENTS_A_NUTS_DRAW * gradient
     if nuts < LEARNING_SECONDS and not thorough:
-        timings = Timings(gradient, compiling)
-        return Estimate(len(positions), draws, timings, nuts, np.inf, flops)
-    _, potential = _timed(posterior.potential, positions)
-    _, learned_steps = _timed(_Untrained.of(posterior.dim).steps, positions)
-    learned_step = learned_steps / STEPS_TIMED
-    timings = Timings(gradient, compiling, potential, learned_step)
-    learned = LEARNING_SECONDS + 4 * compiling + ROUNDS_OF_GRADIENTS * gradient
+        return Estimate(len(positions), draws, Timings(gradient), nuts, np.inf, flops)
+    potential = _timed(posterior.potential, positions)
+    learned_step = _timed(_Untrained.of(posterior.dim).steps, positions) / STEPS_TIMED
+    timings = Timings(gradient, potential, learned_step)
+    learned = LEARNING_SECONDS + ROUNDS_OF_GRADIENTS * gradient
     learned += draws * (potential + LEARNED_STEPS_A_DRAW * learned_step)
     return Estimate(len(positions), draws, timings, nuts, learned, flops)
 
@@ -161,16 +170,16 @@ def _flops(function: Callable[[Array], Any], positions: Array) -> float:
     return float((counted or {}).get("flops", 0.0))
 
 
-def _timed(function: Callable[[Array], Any], positions: Array) -> tuple[float, float]:
-    """Seconds of the first evaluation, which compiles, and of a further one."""
+def _timed(function: Callable[[Array], Any], positions: Array) -> float:
+    """Seconds of an evaluation for all chains, compiled before."""
 
     def once() -> float:
         started = time.perf_counter()
         jax.block_until_ready(evaluate_all(function, positions, quick=True))
         return time.perf_counter() - started
 
-    compiling = once()
+    once()
     seconds = [once()]
-    while len(seconds) < 3 or (sum(seconds) < LEAST_SECONDS_OF_TIMING and len(seconds) < 20):
+    while len(seconds) < 3 or (sum(seconds) < LEAST_SECONDS_OF_TIMING and len(seconds) < 50):
         seconds.append(once())
-    return compiling, statistics.median(seconds)
+    return statistics.median(seconds)

@@ -11,6 +11,7 @@ from nnghmc.chains import History, Supervision, run_chains
 from nnghmc.cost import Cost
 from nnghmc.errors import PrecisionWarning
 from nnghmc.kernels import HMCState, Tuning
+from nnghmc.payoff import Estimate
 from nnghmc.posterior import Posterior
 from nnghmc.precision import energy_noise_message
 from nnghmc.run import Run
@@ -32,6 +33,7 @@ class Record:
     surrogate: Surrogate | None = None
     remarks: list[str] = field(default_factory=list)
     story: list[str] = field(default_factory=list)
+    estimate: Estimate | None = None
 
     def check_energies(self, states: HMCState) -> None:
         """Warn where rounding makes the energies too coarse for the Metropolis test."""
@@ -82,4 +84,5 @@ class Record:
             complete=kept.length == draws,
             remarks=tuple(self.remarks),
             story=tuple(self.story),
+            estimate=self.estimate,
         )

@@ -17,6 +17,7 @@ from nnghmc.diagnostics import (
 )
 from nnghmc.errors import SettingsError
 from nnghmc.methods import METHODS
+from nnghmc.payoff import Estimate, in_words
 from nnghmc.posterior import Posterior
 from nnghmc.schedule import Decision
 from nnghmc.surrogates import MODELS, GradientData, Surrogate
@@ -48,6 +49,7 @@ class Run:
         complete: False where Ctrl-C ended the run early.
         remarks: what was noticed while it ran.
         story: what the automatic run tried, found and decided, a line each.
+        estimate: what it expected before it decided.
         notes: remarks, and what there is to say about the kept draws, in plain words.
     """
 
@@ -65,6 +67,7 @@ class Run:
     complete: bool = True
     remarks: tuple[str, ...] = ()
     story: tuple[str, ...] = ()
+    estimate: Estimate | None = None
 
     @cached_property
     def notes(self) -> tuple[str, ...]:
@@ -154,36 +157,42 @@ class Run:
         lines = [
             f"{self.title}: {size} of {_counted(dim, 'dimension')}, "
             + ("exact" if self.exact else "NOT exact")
-            + ("" if self.complete else ", incomplete (interrupted)"),
+            + ("" if self.complete else ", incomplete (interrupted)")
+            + f", in {in_words(self.cost.total.seconds)}"
+            + self._by_the_true_gradient(),
             *(f"  {line}" for line in (*self.story, *self.decisions)),
         ]
-        if self.surrogate is not None:
+        if self.surrogate is not None and not self.story:
             first, *others = self.surrogate.report.lines
             lines += [f"  {first}", *(f"    {line}" for line in others)]
         if draws:
-            tested = f"acceptance {self.acceptance:.2f}" if self._has_test else "no Metropolis test"
-            lines.append(f"  {tested}, {self._divergences()}")
-        if self.convergence is not None:
-            lines.append(f"  {_convergence_line(self.convergence)}")
+            lines.append(f"  {self._quality()}")
         lines += [f"  {line}" for line in _cost_lines(self.cost)]
         lines += [f"  note: {note}" for note in self.notes]
         return "\n".join(lines)
 
     __repr__ = __str__
 
-    @property
-    def _has_test(self) -> bool:
-        return not np.isnan(self.acceptance)
+    def _by_the_true_gradient(self) -> str:
+        """What the same trajectories would have taken, where they were learned."""
+        if self.estimate is None or not self.handed_over:
+            return ""
+        rounds = self.cost.sample.learned_gradients / len(self.draws)
+        spared = rounds * self.estimate.timings.gradient
+        return f"; about {in_words(spared)} had the same steps been along the true gradient"
 
-    def _divergences(self) -> str:
-        nonfinite = int(self.stats["nonfinite"].sum())
-        return f"{_counted(self.divergences, 'divergence')} ({nonfinite} with a non-finite energy)"
-
-
-def _convergence_line(found: Convergence) -> str:
-    bulk, tail = found.bulk_ess.min(), found.tail_ess.min()
-    sizes = f"lowest ESS {bulk:,.0f} in the bulk, {tail:,.0f} in the tails"
-    return f"{sizes}; largest R-hat {found.rhat.max():.3f}"
+    def _quality(self) -> str:
+        """Acceptance, divergences, ESS and R-hat of the kept draws."""
+        tested = not np.isnan(self.acceptance)
+        words = f"acceptance {self.acceptance:.2f}" if tested else "no Metropolis test"
+        words += f", {_counted(self.divergences, 'divergence')}"
+        if nonfinite := int(self.stats["nonfinite"].sum()):
+            words += f" ({nonfinite} not finite)"
+        if self.convergence is None:
+            return words
+        bulk, tail, rhat = self.convergence
+        words += f"; lowest ESS {bulk.min():,.0f} (tails {tail.min():,.0f})"
+        return f"{words}; R-hat {rhat.max():.3f}"
 
 
 def _counted(number: int, noun: str) -> str:
@@ -191,18 +200,18 @@ def _counted(number: int, noun: str) -> str:
 
 
 def _cost_lines(cost: Cost) -> list[str]:
-    """A small table, a phase a line."""
-    batches = cost.total.batch_gradients > 0
-    lines = [
-        f"{'phase':<8}{'seconds':>9}{'compiling':>11}"
-        f"{'true potentials':>17}{'true gradients':>16}{'mini-batch' if batches else 'learned':>12}"
-    ]
+    """A phase a line, each of what it took and what it evaluated."""
+    lines = []
     for phase in PHASES:
         part: PhaseCost = getattr(cost, phase)
+        counts = {
+            "potential": part.true_potentials,
+            "true gradient": part.true_gradients,
+            "learned gradient": part.learned_gradients,
+            "mini-batch gradient": part.batch_gradients,
+        }
         if part.seconds:
-            cheap = part.batch_gradients if batches else part.learned_gradients
-            lines.append(
-                f"{phase:<8}{part.seconds:>9.2f}{part.compile_seconds:>11.2f}"
-                f"{part.true_potentials:>17,}{part.true_gradients:>16,}{cheap:>12,}"
-            )
+            time = f"{phase:<7}{part.seconds:>8.2f} s ({part.compile_seconds:.2f} compiling)"
+            evaluated = (_counted(number, noun) for noun, number in counts.items() if number)
+            lines.append(", ".join([time, *evaluated]))
     return lines

@@ -3,6 +3,7 @@
 import dataclasses
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import jax
@@ -141,43 +142,44 @@ def sample(
     }
     given = [name for name, value in own.items() if value is not None]
     method = _method(method, given, automatic)
-    if method in TUNED_BY_THEMSELVES:
-        settings = _automatic(automatic, method, network)
-        size = positive_integer("draws", draws), positive_integer("chains", chains)
-        seed = natural_number("seed", seed, largest=2**63 - 1)
-        if chunk_size is not None:
-            positive_integer("chunk_size", chunk_size)
-        with stop_on_interrupt() as stop, reporting(progress) as reporter:
-            record = Record(posterior, Supervision(reporter, stop, chunk_size))
-            return AutomaticSampling(record, settings, *size, seed, initial_positions).run()
-    if inverse_mass_matrix is not None and not METHODS[method].mass_matrix:
-        title = METHODS[method].title
-        raise SettingsError(f"{title} has no mass matrix; leave inverse_mass_matrix out.")
-    tuning = Tuning.checked(
-        0.1 if step_size is None else step_size,
-        (5, 15) if num_steps is None else num_steps,
-        inverse_mass_matrix,
-        posterior.dim,
-    )
-    model = _model(network)
-    plan = _Plan(
-        draws=positive_integer("draws", draws),
-        chains=positive_integer("chains", chains),
-        seed=natural_number("seed", seed, largest=2**63 - 1),
-        method=method,
-        tuning=tuning,
-        warmup=200 if warmup is None else natural_number("warmup", warmup),
-        network=model,
-        training=_merged(instance_of("training", training or model.training, Training), epochs),
-        schedule=instance_of("schedule", schedule or TrainingSchedule(), TrainingSchedule),
-        surrogate=_checked_surrogate(surrogate, posterior, method),
-        mini_batches=_checked_mini_batches(mini_batches, posterior, method, tuning),
-        initial_positions=initial_positions,
-    )
+    common: dict[str, Any] = {
+        "draws": positive_integer("draws", draws),
+        "chains": positive_integer("chains", chains),
+        "seed": natural_number("seed", seed, largest=2**63 - 1),
+        "initial_positions": initial_positions,
+    }
     if chunk_size is not None:
         positive_integer("chunk_size", chunk_size)
+    sampling: Callable[..., AutomaticSampling | _Sampling]
+    if method in TUNED_BY_THEMSELVES:
+        settings = _automatic(automatic, method, network)
+        sampling = partial(AutomaticSampling, **common, settings=settings)
+    else:
+        if inverse_mass_matrix is not None and not METHODS[method].mass_matrix:
+            title = METHODS[method].title
+            raise SettingsError(f"{title} has no mass matrix; leave inverse_mass_matrix out.")
+        tuning = Tuning.checked(
+            0.1 if step_size is None else step_size,
+            (5, 15) if num_steps is None else num_steps,
+            inverse_mass_matrix,
+            posterior.dim,
+        )
+        model = _model(network)
+        plan = _Plan(
+            **common,
+            method=method,
+            tuning=tuning,
+            warmup=200 if warmup is None else natural_number("warmup", warmup),
+            network=model,
+            training=_merged(instance_of("training", training or model.training, Training), epochs),
+            schedule=instance_of("schedule", schedule or TrainingSchedule(), TrainingSchedule),
+            surrogate=_checked_surrogate(surrogate, posterior, method),
+            mini_batches=_checked_mini_batches(mini_batches, posterior, method, tuning),
+        )
+        sampling = partial(_Sampling, plan=plan)
     with stop_on_interrupt() as stop, reporting(progress) as reporter:
-        return _Sampling(plan, Record(posterior, Supervision(reporter, stop, chunk_size))).run()
+        record = Record(posterior, Supervision(reporter, stop, chunk_size))
+        return sampling(record=record).run()
 
 
 def estimate(posterior: Posterior, draws: int = 1000, chains: int = 4, seed: int = 0) -> Estimate:
@@ -276,8 +278,8 @@ class _Plan:
 class _Sampling:
     """One call of `sample` by a method with fixed tuning, under way."""
 
-    plan: _Plan
     record: Record
+    plan: _Plan
 
     def __post_init__(self) -> None:
         self.posterior, self.supervision = self.record.posterior, self.record.supervision

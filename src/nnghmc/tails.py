@@ -1,8 +1,10 @@
 """Beyond the outermost draws: what mass is there, and would a learned gradient ever go there?
 
-From the middle of the draws through the outermost of them, rays are followed somewhat further. The
-potential rises along such a ray by so much, while the space out there grows with the power of the
-dimension: the difference is the logarithm of how the mass falls off.
+Rays lead from the middle of the draws through the outermost of them, and somewhat further. Some
+take all coordinates along. Others take one coordinate of those with the most extreme draws, and the
+rest as it goes with that one on average: a single heavy tail is nothing beside the others' rise.
+The potential rises along a ray by so much, while the space out there grows with the power of the
+dimension, or of one: the difference is the logarithm of how the mass falls off.
 """
 
 from dataclasses import dataclass
@@ -11,53 +13,136 @@ import jax.numpy as jnp
 import numpy as np
 
 from nnghmc.chains import evaluate_all
-from nnghmc.posterior import PotentialFn
-from nnghmc.surrogates import Learned
+from nnghmc.posterior import PotentialAndGradientFn
+from nnghmc.surrogates import GradientData, Learned
+from nnghmc.surrogates.learned import all_gradients
 
 OUTERMOST = 32
+COORDINATES, OUTERMOST_OF_ONE = 8, 4
 FURTHER = 2.0
 NEGLIGIBLE = 4.0
 """Mass that falls off by more than the exponential of this may be left out of a run."""
 CLOSED_OFF = 1.5
 """A learned potential that rises by so much more than the true one keeps trajectories out."""
+WITHIN_REACH = 10.0
+"""Of the draws: rises beyond this lead to where nothing is worth learning."""
+INNER = 5.0
+NODES, WEIGHTS = np.polynomial.legendre.leggauss(8)
 
 
 @dataclass(frozen=True)
 class Rays:
-    """Rises of the true potential beyond the outermost draws, and the dimension."""
+    """Rises of the true potential beyond the outermost draws, and what it took to find them.
+
+    Attributes:
+        outer: where the rays pass the outermost draws, shape (rays, dim).
+        further: where they end.
+        rises: of the potential, from the one to the other.
+        growth: powers with which the space grows along them.
+        groups: numbers of what they have in common: all coordinates, or the same one.
+        met: potentials and gradients where they end, where that is within reach of the draws.
+        evaluations: of the gradient.
+    """
 
     outer: np.ndarray
     further: np.ndarray
     rises: np.ndarray
-    dim: int
+    growth: np.ndarray
+    groups: np.ndarray
+    met: GradientData
+    evaluations: int
+
+    @property
+    def falls_off(self) -> np.ndarray:
+        """The logarithm of how the mass falls off, for each group."""
+        return self._typical(self.rises - self.growth * np.log(FURTHER))
 
     @property
     def index(self) -> float:
         """The ν of the Student distribution whose tails fall off like this; 2 has no variance."""
-        return float(np.median(self.rises) / np.log(FURTHER) - self.dim)
+        return float(self.falls_off.min() / np.log(FURTHER))
 
     def closed_off(self, learned: Learned) -> bool:
-        """Whether a learned potential keeps trajectories from mass that is not negligible."""
-        if not learned.conservative:
-            return False
-        potentials = (
-            np.asarray(evaluate_all(learned.potential, jnp.asarray(part), quick=True))
-            for part in (self.outer, self.further)
-        )
-        before, after = potentials
-        excess = (after - before) - self.rises
-        falls_off = self.rises - self.dim * np.log(FURTHER)
-        return bool(np.median(falls_off) < NEGLIGIBLE and np.median(excess) > CLOSED_OFF)
+        """Whether a learned gradient keeps trajectories from mass that is not negligible."""
+        excess = self._typical(self._learned_rises(learned) - self.rises)
+        return bool(np.any((self.falls_off < NEGLIGIBLE) & (excess > CLOSED_OFF)))
+
+    def _learned_rises(self, learned: Learned) -> np.ndarray:
+        """The work along the rays: it needs no potential, which not every model has."""
+        along = self.further - self.outer
+        shares = (NODES + 1) / 2
+        points = self.outer[:, np.newaxis] + shares[:, np.newaxis] * along[:, np.newaxis]
+        gradients = all_gradients(learned, points.reshape(-1, along.shape[1]))
+        pull = np.einsum("rnd,rd->rn", gradients.reshape(points.shape), along)
+        return np.asarray(pull @ WEIGHTS / 2)
+
+    def _typical(self, values: np.ndarray) -> np.ndarray:
+        """The median over each group."""
+        return np.array([np.median(values[self.groups == g]) for g in np.unique(self.groups)])
 
 
-def follow_rays(potential: PotentialFn, draws: np.ndarray, potentials: np.ndarray) -> Rays:
+def follow_rays(
+    potential_and_gradient: PotentialAndGradientFn, draws: np.ndarray, potentials: np.ndarray
+) -> Rays:
     """From draws (chains, draws, dim) with their potentials (chains, draws)."""
-    flat, known = draws.reshape(-1, draws.shape[2]), potentials.ravel()
+    chains, _, dim = draws.shape
+    flat, rows = np.unique(draws.reshape(-1, dim), axis=0, return_index=True)
+    known = potentials.ravel()[rows]
     middle = np.median(flat, axis=0)
-    outer = flat[np.argsort(known)[-OUTERMOST:]]
-    further = middle + FURTHER * (outer - middle)
-    ends = np.stack([outer, further]).reshape(-1, flat.shape[1])
-    values = np.asarray(evaluate_all(potential, jnp.asarray(ends), quick=True))
-    before, after = values.reshape(2, -1)
-    rises = np.where(np.isfinite(after), after - before, np.inf)
-    return Rays(outer, further, rises, flat.shape[1])
+    chosen = [(np.argsort(known)[-_few(OUTERMOST, flat) :], flat - middle)]
+    if dim > 1:
+        chosen += _rays_of_coordinates(flat, middle)
+    outer = np.concatenate([flat[rows] for rows, _ in chosen])
+    further = outer + (FURTHER - 1) * np.concatenate([away[rows] for rows, away in chosen])
+    sizes = [len(rows) for rows, _ in chosen]
+    after, gradients, evaluations = _in_batches(potential_and_gradient, further, chains)
+    rises = after - np.concatenate([known[rows] for rows, _ in chosen])
+    rises = np.where(np.isfinite(after) & np.isfinite(gradients).all(axis=1), rises, np.inf)
+    near = rises < WITHIN_REACH
+    return Rays(
+        outer,
+        further,
+        rises,
+        np.repeat([dim, *[1] * (len(chosen) - 1)], sizes),
+        np.repeat(np.arange(len(chosen)), sizes),
+        GradientData.of_points(further[near], gradients[near], after[near]),
+        evaluations,
+    )
+
+
+def _few(most: int, draws: np.ndarray) -> int:
+    """So many, but a tenth of the draws at most, since others are not the outermost."""
+    return int(np.clip(len(draws) // 10, 1, most))
+
+
+def _rays_of_coordinates(
+    flat: np.ndarray, middle: np.ndarray
+) -> list[tuple[np.ndarray, np.ndarray]]:
+    """The outermost draws of some coordinates, and where every draw is on its coordinate's ray."""
+    away = flat - middle
+    spread = np.maximum(np.median(np.abs(away), axis=0), np.finfo(float).tiny)
+    extreme = ((away / spread) ** 4).mean(axis=0)
+    far = np.abs(away / spread).max(axis=1) / INNER
+    weights = 1 / np.maximum(far, 1.0) ** 2  # so that no single draw decides the slopes
+    rays = []
+    for number in np.argsort(extreme)[-COORDINATES:]:
+        weighted = weights * away[:, number]
+        slopes = away.T @ weighted / (away[:, number] @ weighted)
+        rows = np.argsort(np.abs(away[:, number]))[-_few(OUTERMOST_OF_ONE, flat) :]
+        rays.append((rows, np.multiply.outer(away[:, number], slopes)))
+    return rays
+
+
+def _in_batches(
+    potential_and_gradient: PotentialAndGradientFn, positions: np.ndarray, chains: int
+) -> tuple[np.ndarray, np.ndarray, int]:
+    """Potentials and gradients, as many at once as there are chains: that has been compiled."""
+    evaluations = -(-len(positions) // chains) * chains
+    batches = np.resize(positions, (evaluations, positions.shape[1])).reshape(
+        -1, chains, positions.shape[1]
+    )
+    found = [evaluate_all(potential_and_gradient, jnp.asarray(b), quick=True) for b in batches]
+    potentials, gradients = (
+        np.concatenate(part)[: len(positions)] for part in zip(*found, strict=True)
+    )
+    return potentials, gradients, evaluations

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from nnghmc import GradientData, Quadratic
-from nnghmc.warmup.adaptation import Adaptation, refined_inverse_mass_matrix
+from nnghmc.warmup.adaptation import MOST_STEPS, Adaptation, refined_inverse_mass_matrix
 
 
 def gaussian_data(number, covariance, seed=0):
@@ -70,6 +70,6 @@ def test_step_size_settles_where_acceptance_is_near_its_target(first):
 
 
 def test_trajectories_are_a_quarter_of_a_period_and_never_too_many_steps():
-    tuning = Adaptation(0.4, np.eye(2)).tuning(most_steps=16)
+    tuning = Adaptation(0.4, np.eye(2)).tuning
     assert [int(number) for number in tuning.num_steps] == [2, 4]
-    assert Adaptation(0.001, np.eye(2)).tuning(most_steps=16).most_steps == 16
+    assert Adaptation(0.001, np.eye(2)).tuning.most_steps == MOST_STEPS

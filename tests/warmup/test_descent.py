@@ -72,6 +72,21 @@ def test_a_chain_in_a_hollow_far_above_goes_on_from_where_the_others_are():
     assert (arrival.states.position < 0).all()
 
 
+def test_a_narrow_hollow_draws_no_one_out_of_a_wide_one():
+    """It is far deeper, and holds a ten-thousandth."""
+    dim = 20
+
+    def potential(q):
+        wide = -0.5 * jnp.sum((q + 30) ** 2)
+        narrow = -50 * jnp.sum((q - 30) ** 2) + dim * jnp.log(10.0) - jnp.log(1e4)
+        return -jnp.logaddexp(wide, narrow)
+
+    starts = np.random.default_rng(0).normal(size=(4, dim)) + 30 * np.array([[-1], [1], [-1], [-1]])
+    arrival = down(potential, starts)
+    assert arrival.moved == 0
+    assert np.ptp(arrival.states.potential) > 10 + dim
+
+
 def test_hollows_of_like_depth_are_left_where_they_are():
     def potential(q):
         return -jnp.logaddexp(-0.5 * jnp.sum((q + 50) ** 2), -0.5 * jnp.sum((q - 50) ** 2))

@@ -14,6 +14,7 @@ STRENGTH = 0.05
 CHANGE = (0.01, 100.0)
 """The most that a curvature changes at once."""
 FAR_TOO_MUCH = 0.97
+MOST_STEPS = 16
 QUARTER_PERIOD = 1.6
 """In coordinates where the posterior is standard normal: so long a trajectory forgets its start."""
 
@@ -25,7 +26,6 @@ class Adaptation:
     step_size: float
     inverse_mass_matrix: np.ndarray
     target_acceptance: float = 0.8
-    rounds: int = 0
     tried: list[float] = field(default_factory=list)
 
     def after(self, history: History) -> float:
@@ -35,9 +35,10 @@ class Adaptation:
         differently, as the clock has it.
         """
         acceptance = float(history.stats["acceptance_rate"].mean()) if history.length else np.nan
-        self.rounds += 1
         self.tried.append(self.step_size)
-        change = 2.0 / np.sqrt(self.rounds) * (np.nan_to_num(acceptance) - self.target_acceptance)
+        change = (
+            2.0 / np.sqrt(len(self.tried)) * (np.nan_to_num(acceptance) - self.target_acceptance)
+        )
         if acceptance > FAR_TOO_MUCH:
             change = np.log(2)
         self.step_size *= float(np.exp(np.clip(change, -1.5, 0.7)))
@@ -49,9 +50,16 @@ class Adaptation:
         if later:
             self.step_size = float(np.exp(np.mean(np.log(later))))
 
-    def tuning(self, most_steps: int) -> Tuning:
+    @property
+    def dense_matrix(self) -> np.ndarray:
+        """The inverse mass matrix as a square, whatever its form."""
+        matrix = self.inverse_mass_matrix
+        return np.diag(matrix) if matrix.ndim == 1 else matrix
+
+    @property
+    def tuning(self) -> Tuning:
         """Trajectories of about a quarter of a period, of a length that varies."""
-        steps = int(np.clip(np.ceil(QUARTER_PERIOD / self.step_size), 2, most_steps))
+        steps = int(np.clip(np.ceil(QUARTER_PERIOD / self.step_size), 2, MOST_STEPS))
         return as_tuning(self.step_size, (steps // 2, steps), self.inverse_mass_matrix)
 
 
@@ -59,7 +67,7 @@ def as_tuning(
     step_size: float, num_steps: tuple[int, int], inverse_mass_matrix: np.ndarray
 ) -> Tuning:
     """Always of the same types, so that nothing is compiled anew."""
-    low, high = (jnp.asarray(max(1, int(number)), jnp.int64) for number in num_steps)
+    low, high = (jnp.asarray(max(1, int(number)), int) for number in num_steps)
     matrix = jnp.asarray(inverse_mass_matrix, float)
     return Tuning(jnp.asarray(step_size, float), (low, high), matrix)
 

@@ -7,25 +7,20 @@ coordinate says that the chains agree, or the rounds are used up.
 
 from dataclasses import dataclass, field
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import PRNGKeyArray
 
-from nnghmc.chains import Draws, History, Supervision, each_chain, evaluate_all, run_chains
+from nnghmc.chains import History, Supervision, evaluate_all
 from nnghmc.diagnostics import split_rhat
-from nnghmc.kernels import HMCState, true_gradient_hmc
-from nnghmc.kernels.leapfrog import Path
+from nnghmc.kernels import HMCState
 from nnghmc.posterior import Posterior
 from nnghmc.surrogates.gradient_data import GradientData
-from nnghmc.warmup.adaptation import (
-    Adaptation,
-    refined_inverse_mass_matrix,
-)
+from nnghmc.warmup.adaptation import MOST_STEPS, Adaptation, refined_inverse_mass_matrix
+from nnghmc.warmup.collect import collect
 from nnghmc.warmup.descent import descend
 
-MOST_STEPS = 16
 ROUNDS = (3, 3, 5, 5, 5, 8, 8, 8, 8, 8, 16, 16, 16, 16)
 LEAST_ROUNDS = 5
 WORTHLESS = 0.3
@@ -71,11 +66,26 @@ class Bulk:
 
     @property
     def disagreement(self) -> float:
-        """The largest R-hat, of the potential and of every coordinate; NaN for a single chain."""
-        draws, potentials = self.draws, self.potentials
-        if draws.shape[1] < 4 or len(draws) < 2:
+        """The largest R-hat, of the potential and of every coordinate; that of halves of chains."""
+        draws = np.concatenate([self.draws, self.potentials[..., np.newaxis]], axis=2)
+        if draws.shape[1] < 4:
             return float("nan")
-        return float(max(split_rhat(draws).max(), split_rhat(potentials[..., np.newaxis]).max()))
+        return float(split_rhat(draws).max())
+
+    @property
+    def straightness(self) -> float:
+        """How much of the gradient in the last round a straight line through those before tells."""
+        *before, last = self.rounds[self.later]
+        root = np.linalg.cholesky(self.adaptation.dense_matrix)
+
+        def white(data: GradientData) -> tuple[np.ndarray, np.ndarray]:
+            positions = np.linalg.solve(root, data.positions.T).T
+            return np.column_stack([np.ones(len(data)), positions]), data.gradients @ root
+
+        lines = np.linalg.lstsq(*white(GradientData.concatenate(before)), rcond=None)[0]
+        positions, gradients = white(last)
+        errors = gradients - positions @ lines
+        return float(1 - (errors**2).sum() / ((gradients - gradients.mean(axis=0)) ** 2).sum())
 
     @property
     def gradients(self) -> int:
@@ -85,15 +95,19 @@ class Bulk:
         return chains * self.descent_evaluations + steps
 
     @property
+    def has_met_enough(self) -> bool:
+        """Whether there is enough to learn from."""
+        dim = self.way_down.dim
+        points = sum(len(data) for data in self.rounds[self.later])
+        trajectories = sum(data.num_trajectories for data in self.rounds[self.later])
+        return points >= 10 * dim and trajectories >= dim
+
+    @property
     def settled(self) -> bool:
-        """Whether the chains agree, and have met enough to learn from."""
-        chains, dim = self.states.position.shape
-        data = self.gradient_data if self.rounds else None
-        if len(self.rounds) < LEAST_ROUNDS or data is None:
+        """Whether the chains agree, and have met enough."""
+        if len(self.rounds) < LEAST_ROUNDS or not self.has_met_enough:
             return False
-        if len(data) < 10 * dim or data.num_trajectories < dim:
-            return False
-        return chains == 1 or self.disagreement < AGREEMENT
+        return self.disagreement < AGREEMENT
 
 
 def find_bulk(
@@ -112,13 +126,15 @@ def find_bulk(
     arrival = descend(evaluate, states)
     adaptation = Adaptation(0.3 * posterior.dim**-0.25, arrival.inverse_mass_matrix)
     bulk = Bulk(arrival.states, adaptation, arrival.met, arrival.evaluations, arrival.moved)
-    first_draw = 0
-    for size in ROUNDS:
+    first_draw, chains = 0, len(states.position)
+    more = -(-posterior.dim // (ROUNDS[-1] * chains))  # where the dimensions ask for them
+    for size in ROUNDS + more * ROUNDS[-1:]:
         if supervision.stop.made or bulk.settled:
             break
         numbers = range(first_draw, first_draw + size)
         _one_round(posterior, bulk, key, numbers, supervision, quick=quick)
         first_draw += size
+    bulk.adaptation.settle()
     return bulk
 
 
@@ -132,23 +148,15 @@ def _one_round(
     quick: bool,
 ) -> None:
     parts: list[GradientData] = []
-
-    def keep(first: int, draws: Draws) -> None:
-        steps, usable = draws.info.num_integration_steps, ~draws.info.is_divergent
-        parts.append(GradientData.from_paths(*draws.info.path, steps, first, usable))
-
-    algorithm = eqx.Partial(
-        true_gradient_hmc, posterior.potential_and_gradient, record_steps=MOST_STEPS
-    )
-    bulk.states, history = run_chains(
-        each_chain(algorithm),
-        bulk.adaptation.tuning(MOST_STEPS),
+    bulk.states, history = collect(
+        posterior.potential_and_gradient,
+        bulk.adaptation.tuning,
         jax.random.fold_in(key, numbers.start),
         bulk.states,
         numbers,
         supervision,
-        Path.num_rows(MOST_STEPS),
-        keep,
+        parts.append,
+        record_steps=MOST_STEPS,
         quick=quick,
     )
     if not history.length:

@@ -78,11 +78,19 @@ class _Descent:
             rest += np.multiply.outer(share - (rest @ bend) / (move @ bend), move)
         return rest
 
+    def log_width(self) -> float:
+        """The logarithm of the volume that the curvature met so far speaks of."""
+        dim = len(self.position)
+        if dim > MOST_DENSE_DIMENSIONS:
+            return 0.0
+        covariance = self.covariance_times(np.eye(dim))
+        return 0.5 * float(np.linalg.slogdet(covariance)[1])
+
     def _downhill(self) -> np.ndarray:
         """The quasi-Newton direction, or the steepest one where that does not lead down."""
         if self.moves:
             direction = -self.covariance_times(self.gradient)
-            if direction @ self.gradient < 0:
+            if direction @ self.gradient <= 0:  # 0 at the very bottom
                 return direction
             self.moves, self.bends = [], []
         return -self.gradient / max(float(np.linalg.norm(self.gradient)), 1.0)
@@ -101,13 +109,13 @@ class Arrival(NamedTuple):
 def descend(evaluate: Evaluate, states: HMCState) -> Arrival:
     """Take all chains downhill."""
     descents = [
-        _Descent(np.array(position), float(potential), np.array(gradient))
+        _Descent(np.array(position, float), float(potential), np.array(gradient, float))
         for position, potential, gradient in zip(*states, strict=True)
     ]
     met, evaluations = [], 0
     while evaluations < MOST_EVALUATIONS and not all(descent.done for descent in descents):
         trials = np.stack([descent.trial() for descent in descents])
-        potentials, gradients = map(np.asarray, evaluate(trials))
+        potentials, gradients = (np.asarray(part, float) for part in evaluate(trials))
         evaluations += 1
         met.append(GradientData.of_points(trials, gradients, potentials))
         for descent, *found in zip(descents, trials, potentials, gradients, strict=True):
@@ -122,10 +130,14 @@ def descend(evaluate: Evaluate, states: HMCState) -> Arrival:
 
 
 def _low_enough(descents: list[_Descent]) -> list[_Descent]:
-    """Those that did not end in a hollow far above the others, where next to no mass can be."""
-    lowest = min(descent.potential for descent in descents)
-    most = lowest + 10 + len(descents[0].position)
-    return [descent for descent in descents if descent.potential <= most]
+    """Those that did not end in a hollow that holds next to nothing beside the others.
+
+    What a hollow holds is a matter of its depth and of its width, as the curvature tells it.
+    """
+    dim = len(descents[0].position)
+    contents = np.array([descent.log_width() - descent.potential for descent in descents])
+    enough = contents >= contents.max() - 10 - dim
+    return [descent for descent, holds in zip(descents, enough, strict=True) if holds]
 
 
 def _pooled_covariance(descents: list[_Descent]) -> np.ndarray:

@@ -12,6 +12,8 @@ from nnghmc.kernels import HMCState, Tuning
 from nnghmc.warmup.adaptation import Adaptation, as_tuning
 
 ROUNDS = (5, 5, 5, 5, 10, 10, 10, 10, 20, 20, 20, 20, 40, 40, 40, 40)
+ROUNDS_IN_THE_BULK = (10, 10, 20, 20, 40)
+"""Where the chains have been found to agree before."""
 FURTHER_ROUNDS = (50,) * 14
 CHAINS_TO_POOL = 4
 """With fewer chains than this the rounds are longer, so that they say as much."""
@@ -40,9 +42,8 @@ class NutsWarmup:
 
     @property
     def settled(self) -> bool:
-        """Whether the chains agree; a single one always does."""
-        draws = self.later_draws
-        return len(draws) < 2 or bool(split_rhat(draws).max() < AGREEMENT)
+        """Whether the chains agree, and the halves of each."""
+        return bool(split_rhat(self.later_draws).max() < AGREEMENT)
 
 
 def warm_up_nuts(
@@ -52,16 +53,18 @@ def warm_up_nuts(
     supervision: Supervision,
     adaptation: Adaptation,
     *,
+    in_the_bulk: bool = False,
     quick: bool,
 ) -> NutsWarmup:
     """Rounds of NUTS, after each of which step size and mass matrix are set anew."""
     found = NutsWarmup(states, adaptation, [])
     chains = len(states.position)
     longer = -(-CHAINS_TO_POOL // chains)
-    supervision.reporter.begin("warmup", longer * sum(ROUNDS))
+    rounds = ROUNDS_IN_THE_BULK if in_the_bulk else ROUNDS
+    supervision.reporter.begin("warmup", longer * sum(rounds))
     first = 0
-    for number, size in enumerate((*ROUNDS, *FURTHER_ROUNDS)):
-        if supervision.stop.made or (number >= len(ROUNDS) and found.settled):
+    for number, size in enumerate((*rounds, *FURTHER_ROUNDS)):
+        if supervision.stop.made or (number >= len(rounds) and found.settled):
             break
         numbers = range(first, first + longer * size)
         found.states, history = run_chains(

@@ -41,17 +41,18 @@ def spread_starts(
     """
     if initial_positions is not None:
         return start_chains(potential_and_gradient, initial, initial_positions, num_chains)
-    shape = (num_chains, *initial.shape)
-    away = np.asarray(jax.random.uniform(key, shape, initial.dtype, -1.0, 1.0))
+    generator = np.random.default_rng(np.asarray(jax.random.key_data(key)))  # nothing to compile
+    away = generator.uniform(-1.0, 1.0, size=(num_chains, *initial.shape))
     for _ in range(TRIES):
-        positions = jnp.asarray(np.asarray(initial) + away)
+        positions = jnp.asarray(np.asarray(initial) + away, initial.dtype)
         potentials, gradients = evaluate_all(potential_and_gradient, positions, quick=True)
         finite = np.isfinite(potentials) & np.isfinite(gradients).all(axis=1)
         if finite.all():
             break
         away = np.where(finite[:, np.newaxis], away, away / 2)
     if not finite.all():
-        return start_chains(potential_and_gradient, initial, None, num_chains)
+        positions = jnp.where(finite[:, np.newaxis], positions, initial)
+        return start_chains(potential_and_gradient, initial, positions, num_chains)
     return HMCState(positions, potentials, gradients)
 
 

@@ -1,0 +1,102 @@
+"""What learning costs where it fails: the automatic run against NUTS from the start.
+
+Posteriors whose gradient cannot be learned well, or whose chains do not agree, made expensive by a
+large regression that weighs next to nothing in them. Both runs are ours and whole; each is a
+process of its own, and the two alternate.
+
+    python benchmarks/falling_back.py [--quick]
+"""
+
+import argparse
+import json
+import subprocess
+import sys
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from nnghmc import Posterior, sample
+from report import publish, table
+from targets import TARGETS
+
+CHAINS, DRAWS, COLUMNS = 4, 1000, 100
+ROWS = {"short": 4_000, "long": 40_000}
+LIMIT = 1.15
+
+
+def student(q):
+    return -7.5 * jnp.log1p(jnp.sum(q**2) / 5)
+
+
+def two_modes(q):
+    return jnp.logaddexp(-0.5 * jnp.sum((q - 6) ** 2), -0.5 * jnp.sum((q + 6) ** 2))
+
+
+def negative_potential(name):
+    potential = TARGETS[name]().potential
+    return lambda q: -potential(q)
+
+
+HOSTILE = {
+    "funnel": (lambda: negative_potential("funnel"), 10),
+    "hierarchical": (lambda: negative_potential("hierarchical"), 22),
+    "Student, 5 degrees of freedom": (lambda: student, 10),
+    "two modes": (lambda: two_modes, 2),
+}
+
+
+def expensive(name, length):
+    make, dim = HOSTILE[name]
+    log_density = make()
+    features = np.random.default_rng(0).normal(size=(ROWS[length], COLUMNS))
+
+    def log_likelihood(q, features):
+        return -1e-9 * jnp.sum(jax.nn.softplus(features @ jnp.resize(q, COLUMNS)))
+
+    return Posterior(log_likelihood, log_density, features, np.zeros(dim))
+
+
+def one_run(name, length, method):
+    run = sample(expensive(name, length), DRAWS, CHAINS, method=method, progress=False)
+    total = run.cost.total
+    print(run, file=sys.stderr)
+    print("RESULT " + json.dumps([run.method, total.seconds, total.true_gradients, run.story[-1]]))
+
+
+def in_a_process_of_its_own(*arguments):
+    command = [sys.executable, __file__, "--one", *arguments]
+    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
+    return json.loads(done.stdout.splitlines()[-1].removeprefix("RESULT "))
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--quick", action="store_true", help="short runs alone; writes nothing")
+    parser.add_argument("--one", nargs=3, help=argparse.SUPPRESS)
+    arguments = parser.parse_args()
+    if arguments.one:
+        one_run(*arguments.one)
+        return
+    rows = []
+    for length in ("short",) if arguments.quick else ROWS:
+        for name in HOSTILE:
+            nuts, auto = (in_a_process_of_its_own(name, length, m) for m in ("nuts", "auto"))
+            ratio = f"{auto[1] / nuts[1]:.2f}"
+            seconds = (f"{nuts[1]:.1f}", f"{auto[1]:.1f}", ratio)
+            gradients = (f"{nuts[2]:,}", f"{auto[2]:,}", f"{auto[2] / nuts[2]:.2f}")
+            rows.append((f"{name}, {ROWS[length]:,} rows", *seconds, *gradients, auto[3]))
+            print(*rows[-1], flush=True)
+    header = (
+        "target", "NUTS, s", "automatic, s", "ratio", "NUTS, gradients", "automatic, gradients",
+        "ratio", "how it ended",
+    )  # fmt: skip
+    lines = [
+        f"{CHAINS} chains × {DRAWS:,} draws, whole runs; at most {LIMIT} is allowed.",
+        *table(header, rows),
+    ]
+    publish("falling_back", "What learning costs where it fails", lines, quick=arguments.quick)
+
+
+if __name__ == "__main__":
+    main()

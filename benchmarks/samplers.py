@@ -1,0 +1,177 @@
+"""The samplers of the benchmark: ours, and what a user would pick instead.
+
+Each takes a target's name, loads what it needs, and returns a function of the seed that makes the
+whole run: only that is timed.
+"""
+
+import os
+import tempfile
+from typing import NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from nnghmc import sample
+from references import reference
+from targets import posterior_of
+
+CHAINS, DRAWS, WARMUP = 8, 1000, 1000
+PAPER = {
+    "logistic 50,000 × 200": (0.01, 20),
+    "Cover Type": (0.001, 10),
+    "GARCH(2, 1)": (0.002, 15),
+    "Gaussian process": (0.05, 20),
+    "banana": (0.1, 5),
+}
+"""The paper's step size and number of steps."""
+
+
+class Made(NamedTuple):
+    """Draws, all chains' true evaluations, and what a run has to say of itself."""
+
+    draws: np.ndarray
+    gradients: int | None
+    potentials: int = 0
+    title: str = ""
+    notes: tuple[str, ...] = ()
+
+
+def _as_made(run):
+    total = run.cost.total
+    return Made(run.draws, total.true_gradients, total.true_potentials, run.title, run.notes)
+
+
+def ours(target, **settings):
+    posterior = posterior_of(target)
+
+    def run(seed):
+        made = sample(posterior, DRAWS, CHAINS, seed, progress=False, **settings)
+        total = made.cost.total
+        return Made(made.draws, total.true_gradients, total.true_potentials, made.title, made.notes)
+
+    return run
+
+
+def paper_hmc(target):
+    step_size, num_steps = PAPER[target]
+    return ours(target, method="hmc", step_size=step_size, num_steps=num_steps)
+
+
+def starts(target, seed):
+    """In the bulk, which the others thus need not find."""
+    known = reference(target)
+    normal = np.random.default_rng(seed).normal(size=(CHAINS, len(known["mean"])))
+    points = known["mean"] + known["sd"] * normal
+    return jnp.asarray(np.sinh(points) if target == "funnel" else points)
+
+
+def numpyro_nuts(target):
+    from numpyro.infer import MCMC, NUTS
+
+    potential = posterior_of(target).potential
+    steps = {"extra_fields": ("num_steps",)}
+
+    def run(seed):
+        mcmc = MCMC(
+            NUTS(potential_fn=lambda q: potential(q)),
+            num_warmup=WARMUP,
+            num_samples=DRAWS,
+            num_chains=CHAINS,
+            chain_method="vectorized",
+            progress_bar=False,
+        )
+        key, first = jax.random.key(seed), starts(target, seed)
+        mcmc.warmup(key, init_params=first, collect_warmup=True, **steps)
+        before = int(mcmc.get_extra_fields()["num_steps"].sum())
+        mcmc.run(jax.random.key(seed + 1000), **steps)
+        draws = np.asarray(mcmc.get_samples(group_by_chain=True))
+        return Made(draws, before + int(mcmc.get_extra_fields()["num_steps"].sum()))
+
+    return run
+
+
+@eqx.filter_jit
+def _blackjax_chains(potential, starts, keys):
+    import blackjax
+
+    def log_density(q):
+        return -potential(q)
+
+    warmup = blackjax.window_adaptation(blackjax.nuts, log_density)
+
+    def one(position, key):
+        warmup_key, key = jax.random.split(key)
+        (state, parameters), found = warmup.run(warmup_key, position, WARMUP)
+        kernel = blackjax.nuts(log_density, **parameters)
+
+        def step(state, key):
+            state, info = kernel.step(key, state)
+            return state, (state.position, info.num_integration_steps)
+
+        draws, steps = jax.lax.scan(step, state, jax.random.split(key, DRAWS))[1]
+        return draws, steps.sum() + found.info.num_integration_steps.sum()
+
+    return jax.vmap(one)(starts, keys)
+
+
+def blackjax_nuts(target):
+    potential = posterior_of(target).potential
+
+    def run(seed):
+        keys = jax.random.split(jax.random.key(seed), CHAINS)
+        draws, steps = _blackjax_chains(potential, starts(target, seed), keys)
+        return Made(np.asarray(draws), int(steps.sum()))
+
+    return run
+
+
+def nutpie_nuts(target):
+    """PyMC's sampler of choice, from a cold start: nothing that was compiled before is found."""
+    cold = tempfile.mkdtemp()
+    os.environ["PYTENSOR_FLAGS"] = f"base_compiledir={cold}"
+    os.environ["NUMBA_CACHE_DIR"] = cold
+    import nutpie  # noqa: F401 (loading is not timed)
+    import pymc
+
+    from pymc_models import MODELS
+
+    posterior_of(target)
+
+    def run(seed):
+        with MODELS[target](target):
+            found = pymc.sample(
+                DRAWS,
+                tune=WARMUP,
+                chains=CHAINS,
+                cores=os.cpu_count(),
+                nuts_sampler="nutpie",
+                nuts_sampler_kwargs={"save_warmup": True},
+                random_seed=seed,
+                progressbar=False,
+                compute_convergence_checks=False,
+            )
+        parts = [np.asarray(part) for part in found.posterior.data_vars.values()]
+        draws = np.concatenate([part.reshape(*part.shape[:2], -1) for part in parts], axis=2)
+        groups = (found.sample_stats, found.warmup_sample_stats)
+        return Made(draws, int(sum(part["n_steps"].sum() for part in groups)))
+
+    return run
+
+
+SAMPLERS = {
+    "nnghmc": ours,
+    "NumPyro": numpyro_nuts,
+    "BlackJAX": blackjax_nuts,
+    "PyMC, nutpie": nutpie_nuts,
+    "HMC, paper's tuning": paper_hmc,
+}
+NOT_IN_PYMC = ("GARCH(2, 1)", "Gaussian process", "Lotka–Volterra")
+"""A recursion, a Gaussian process with noise, an ODE: not models that people give to nutpie."""
+
+
+def samplers_of(target):
+    """Those that can take this target, ours first."""
+    left_out = {"PyMC, nutpie": target in NOT_IN_PYMC, "HMC, paper's tuning": target not in PAPER}
+    return [name for name in SAMPLERS if not left_out.get(name, False)]
