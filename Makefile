@@ -34,6 +34,7 @@ bench: $(RIVALS)  ## Measure everything, NUTS beside it: hours; writes benchmark
 	$(BIN)/python benchmarks/sampling_floor.py
 	$(BIN)/python benchmarks/learned_step.py
 	$(BIN)/python benchmarks/default_model.py
+	$(BIN)/python benchmarks/falling_back.py
 	$(BIN)/python benchmarks/against_nuts.py
 
 quick: $(RIVALS)  ## A few minutes of the benchmark against NUTS; writes nothing

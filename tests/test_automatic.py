@@ -340,6 +340,20 @@ def test_too_few_draws_are_not_called_well():
     assert any("so few draws cannot be judged" in note for note in run.notes)
 
 
+def test_a_funnel_that_swallows_the_descent_is_left_to_nuts():
+    """Its density has no bound: downhill is not where the mass is."""
+
+    def log_density(q):
+        return -0.5 * (q[0] / 2) ** 2 - 0.5 * jnp.sum(q[1:] ** 2) * jnp.exp(-2 * q[0]) - 20 * q[0]
+
+    run = sample(
+        from_log_density(log_density, np.zeros(21)), 200, 4, automatic=LEARN, progress=False
+    )
+    assert run.method == "nuts"
+    assert run.story[-1].endswith("from where it all began")
+    assert (run.draws[..., 0].std(axis=1) > 0.1).all()  # no chain stays in the neck
+
+
 def test_nuts_after_learning_that_failed_starts_from_true_gradients(monkeypatch):
     started = []
     original = nnghmc.warmup.nuts.run_chains

@@ -126,7 +126,9 @@ class AutomaticSampling:
         found = None if self.stopped else self.learn_from(bulk)
         if self.stopped:
             return self.nothing()
-        return self.by_nuts(bulk.states, bulk) if found is None else self.by_learned(bulk, found)
+        if found is not None:
+            return self.by_learned(bulk, found)
+        return self.by_nuts(bulk.states, bulk) if bulk.settled else self.by_nuts(states)
 
     def start(self) -> HMCState:
         """The first states, and what is to be expected of them."""
@@ -196,13 +198,16 @@ class AutomaticSampling:
     def learn_from(self, bulk: Bulk) -> "_Probed | None":
         """What was learned, or None with the reason told."""
         if not bulk.rounds:
-            self.tell("no step of standard HMC was accepted: nothing is learned, NUTS samples")
+            self.tell(
+                "hardly a step of standard HMC was accepted after going downhill: nothing is "
+                "learned, NUTS samples from where it all began"
+            )
         elif not bulk.has_met_enough:
             self.tell("too few trajectories for so many dimensions to learn from: NUTS samples")
         elif not bulk.settled:
             self.tell(
                 f"R-hat is still {bulk.disagreement:.2f} after {bulk.draws.shape[1]} draws by the "
-                "true gradient: nothing is learned, NUTS samples"
+                "true gradient: nothing is learned, NUTS samples from where it all began"
             )
         elif self.too_bent(bulk):
             self.tell(
@@ -374,7 +379,7 @@ class AutomaticSampling:
                 self.key("nuts"),
                 self.record.supervision,
                 self.adaptation_of_nuts(bulk),
-                in_the_bulk=bulk is not None and bulk.settled,
+                in_the_bulk=bulk is not None,
                 quick=quick,
             )
             cost.true_gradients += sum(history.leapfrog_steps for history in warm.histories)

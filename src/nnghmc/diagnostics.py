@@ -148,13 +148,18 @@ OWN_TUNING = Remedies(
     diverged="use a smaller step_size",
     disagree="make more draws, warm up longer, or give num_steps as a pair",
 )
-TUNED_BY_ITSELF = Remedies(
+TOO_BENT = (
+    "the posterior is too sharply bent there for the steps taken, and draws may be missing from "
+    "it; write the model in other coordinates"
+)
+SEVERAL_MODES = "make more draws; if that does not help, the posterior may have several modes"
+BY_NUTS = Remedies(rejected=TOO_BENT, stayed=TOO_BENT, diverged=TOO_BENT, disagree=SEVERAL_MODES)
+LEARNED = Remedies(
     stayed="the gradient was not learned there; the draws are exact, but more are needed, or "
     'method="nuts"',
     rejected='these chains cannot be used; run again with another seed, or with method="nuts"',
-    diverged="the posterior is too sharply bent there for the steps taken, and draws may be "
-    "missing from it; write the model in other coordinates",
-    disagree="make more draws; if that does not help, the posterior may have several modes",
+    diverged=TOO_BENT,
+    disagree=SEVERAL_MODES,
 )
 
 

@@ -5,7 +5,6 @@ once, and learned steps. Against that stands what learning takes: compiling, gra
 from, the fit. The estimate compares the two before anything is spent on either.
 """
 
-import statistics
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -24,7 +23,7 @@ from nnghmc.precision import position_dtype
 from nnghmc.surrogates.layers import Layers
 from nnghmc.surrogates.potential_net import NetworkPotential
 
-GRADIENTS_A_NUTS_DRAW = 20
+GRADIENTS_A_NUTS_DRAW = 25
 """Of chains that advance together, and so wait for the longest trajectory among them."""
 NUTS_WARMUP = 300
 NUTS_SECONDS = 3.0
@@ -114,7 +113,7 @@ def in_words(seconds: float) -> str:
         number = seconds / size
         if number >= 1:
             return f"{number:.0f} {unit}" if number >= 10 else f"{number:.2g} {unit}"
-    return "no time"
+    return "next to no time"
 
 
 def estimate_run(
@@ -124,12 +123,13 @@ def estimate_run(
 
     Unless it is to be `thorough`, a gradient so cheap that learning cannot pay ends it.
     """
-    gradient = _timed(posterior.potential_and_gradient, positions)
+    call = _timed(lambda q: q[0], positions)  # what any call takes, however little it does
+    gradient = max(0.0, _timed(posterior.potential_and_gradient, positions) - call)
     flops = _flops(posterior.potential_and_gradient, positions)
     nuts = NUTS_SECONDS + (NUTS_WARMUP + draws) * GRADIENTS_A_NUTS_DRAW * gradient
     if nuts < LEARNING_SECONDS and not thorough:
         return Estimate(len(positions), draws, Timings(gradient), nuts, np.inf, flops)
-    potential = _timed(posterior.potential, positions)
+    potential = max(0.0, _timed(posterior.potential, positions) - call)
     learned_step = _timed(_Untrained.of(posterior.dim).steps, positions) / STEPS_TIMED
     timings = Timings(gradient, potential, learned_step)
     learned = LEARNING_SECONDS + ROUNDS_OF_GRADIENTS * gradient
@@ -171,7 +171,7 @@ def _flops(function: Callable[[Array], Any], positions: Array) -> float:
 
 
 def _timed(function: Callable[[Array], Any], positions: Array) -> float:
-    """Seconds of an evaluation for all chains, compiled before."""
+    """Seconds of an evaluation for all chains, compiled before, undisturbed by other programs."""
 
     def once() -> float:
         started = time.perf_counter()
@@ -182,4 +182,4 @@ def _timed(function: Callable[[Array], Any], positions: Array) -> float:
     seconds = [once()]
     while len(seconds) < 3 or (sum(seconds) < LEAST_SECONDS_OF_TIMING and len(seconds) < 50):
         seconds.append(once())
-    return statistics.median(seconds)
+    return min(seconds)

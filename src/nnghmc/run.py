@@ -9,8 +9,9 @@ import pandas as pd
 
 from nnghmc.cost import PHASES, Cost, PhaseCost
 from nnghmc.diagnostics import (
+    BY_NUTS,
+    LEARNED,
     OWN_TUNING,
-    TUNED_BY_ITSELF,
     Convergence,
     judgements,
     quiet_arviz,
@@ -76,7 +77,8 @@ class Run:
         if not self.draws.size:
             return known
         names = self.posterior.layout.coordinate_names
-        remedies = TUNED_BY_ITSELF if self.story else OWN_TUNING
+        automatic = LEARNED if self.handed_over else BY_NUTS
+        remedies = automatic if self.story else OWN_TUNING
         return (*known, *judgements(self.draws, self.stats, self.convergence, names, remedies))
 
     @cached_property

@@ -40,7 +40,8 @@ class Rays:
         rises: of the potential, from the one to the other.
         growth: powers with which the space grows along them.
         groups: numbers of what they have in common: all coordinates, or the same one.
-        met: potentials and gradients where they end, where that is within reach of the draws.
+        met: potentials and gradients where every other ray ends, to learn from, where that is
+            within reach of the draws.
         evaluations: of the gradient.
     """
 
@@ -63,9 +64,17 @@ class Rays:
         return float(self.falls_off.min() / np.log(FURTHER))
 
     def closed_off(self, learned: Learned) -> bool:
-        """Whether a learned gradient keeps trajectories from mass that is not negligible."""
-        excess = self._typical(self._learned_rises(learned) - self.rises)
+        """Whether a learned gradient keeps trajectories from mass that is not negligible.
+
+        The rays that it may have learned from are not asked.
+        """
+        excess = self._typical(self._learned_rises(learned) - self.rises, ~self.to_learn_from)
         return bool(np.any((self.falls_off < NEGLIGIBLE) & (excess > CLOSED_OFF)))
+
+    @property
+    def to_learn_from(self) -> np.ndarray:
+        """Every other ray."""
+        return every_other(len(self.rises))
 
     def _learned_rises(self, learned: Learned) -> np.ndarray:
         """The work along the rays: it needs no potential, which not every model has."""
@@ -76,9 +85,15 @@ class Rays:
         pull = np.einsum("rnd,rd->rn", gradients.reshape(points.shape), along)
         return np.asarray(pull @ WEIGHTS / 2)
 
-    def _typical(self, values: np.ndarray) -> np.ndarray:
-        """The median over each group."""
-        return np.array([np.median(values[self.groups == g]) for g in np.unique(self.groups)])
+    def _typical(self, values: np.ndarray, of: np.ndarray | bool = True) -> np.ndarray:
+        """The median over each group, of some rays or of all."""
+        numbers = np.unique(self.groups)
+        return np.array([np.median(values[(self.groups == number) & of]) for number in numbers])
+
+
+def every_other(number: int) -> np.ndarray:
+    """False, True, False, ..."""
+    return np.arange(number) % 2 == 1
 
 
 def follow_rays(
@@ -98,7 +113,7 @@ def follow_rays(
     after, gradients, evaluations = _in_batches(potential_and_gradient, further, chains)
     rises = after - np.concatenate([known[rows] for rows, _ in chosen])
     rises = np.where(np.isfinite(after) & np.isfinite(gradients).all(axis=1), rises, np.inf)
-    near = rises < WITHIN_REACH
+    near = (rises < WITHIN_REACH) & every_other(len(rises))
     return Rays(
         outer,
         further,
@@ -112,7 +127,7 @@ def follow_rays(
 
 def _few(most: int, draws: np.ndarray) -> int:
     """So many, but a tenth of the draws at most, since others are not the outermost."""
-    return int(np.clip(len(draws) // 10, 1, most))
+    return int(np.clip(len(draws) // 10, min(2, len(draws)), most))
 
 
 def _rays_of_coordinates(

@@ -73,3 +73,21 @@ def test_trajectories_are_a_quarter_of_a_period_and_never_too_many_steps():
     tuning = Adaptation(0.4, np.eye(2)).tuning
     assert [int(number) for number in tuning.num_steps] == [2, 4]
     assert Adaptation(0.001, np.eye(2)).tuning.most_steps == MOST_STEPS
+
+
+def test_a_chain_that_is_left_behind_shortens_the_steps_of_all():
+    rates = np.full((8, 20), 0.9)
+    rates[3] = 0.0
+    adaptation = Adaptation(0.5, np.ones(2))
+    seen = adaptation.after(SimpleNamespace(stats={"acceptance_rate": rates}, length=20))
+    assert seen == pytest.approx(0.25)
+    assert adaptation.step_size < 0.5
+
+
+def test_another_matrix_leaves_the_steps_as_long_as_they_were():
+    adaptation = Adaptation(0.5, np.array([1.0, 4.0]))
+    adaptation.after(made(0.8))
+    adaptation.rescale(np.array([100.0, 400.0]))
+    assert adaptation.step_size == pytest.approx(0.05)
+    adaptation.settle()
+    assert adaptation.step_size == pytest.approx(0.05)

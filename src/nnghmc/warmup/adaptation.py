@@ -13,7 +13,10 @@ STRENGTH = 0.05
 """Of the pull towards the current matrix, in shares of a variance that is known."""
 CHANGE = (0.01, 100.0)
 """The most that a curvature changes at once."""
-FAR_TOO_MUCH = 0.97
+FAR_TOO_MUCH, EARLY = 0.97, 10
+"""In the early rounds such an acceptance doubles the step; later it is a matter of chance."""
+LEFT_BEHIND = 0.25
+"""A chain that accepts so much less than the others is in a narrow place, and its steps count."""
 MOST_STEPS = 16
 QUARTER_PERIOD = 1.6
 """In coordinates where the posterior is standard normal: so long a trajectory forgets its start."""
@@ -31,18 +34,29 @@ class Adaptation:
     def after(self, history: History) -> float:
         """Longer steps where more than enough were accepted, shorter ones where too few.
 
-        The acceptance is returned: a sum over the whole round, since one over chunks would round
-        differently, as the clock has it.
+        The acceptance is returned, the mean, or little more than that of the chain that has the
+        lowest: a sum over the whole round, since one over chunks would round differently, as the
+        clock has it.
         """
-        acceptance = float(history.stats["acceptance_rate"].mean()) if history.length else np.nan
+        rates = history.stats["acceptance_rate"] if history.length else np.zeros((1, 1))
+        acceptance = float(min(rates.mean(), rates.mean(axis=1).min() + LEFT_BEHIND))
         self.tried.append(self.step_size)
-        change = (
-            2.0 / np.sqrt(len(self.tried)) * (np.nan_to_num(acceptance) - self.target_acceptance)
-        )
-        if acceptance > FAR_TOO_MUCH:
+        change = 2.0 / np.sqrt(len(self.tried)) * (acceptance - self.target_acceptance)
+        if acceptance > FAR_TOO_MUCH and len(self.tried) <= EARLY:
             change = np.log(2)
         self.step_size *= float(np.exp(np.clip(change, -1.5, 0.7)))
         return acceptance
+
+    def rescale(self, inverse_mass_matrix: np.ndarray) -> None:
+        """Take another diagonal matrix, with steps that are as long as before in the mean.
+
+        Where the scales themselves are uncertain, as in a funnel, steps found with one matrix would
+        be far too long, or too short, with the next.
+        """
+        ratio = np.exp(0.5 * np.mean(np.log(inverse_mass_matrix / self.inverse_mass_matrix)))
+        self.inverse_mass_matrix = inverse_mass_matrix
+        self.step_size = float(self.step_size / ratio)
+        self.tried = [float(step / ratio) for step in self.tried]
 
     def settle(self) -> None:
         """The step size of the later rounds, averaged: that of the last is a matter of chance."""

@@ -25,6 +25,10 @@ ROUNDS = (3, 3, 5, 5, 5, 8, 8, 8, 8, 8, 16, 16, 16, 16)
 LEAST_ROUNDS = 5
 WORTHLESS = 0.3
 """A round that accepts less than this says nothing but that its steps were too long."""
+HOPELESS = 7
+"""So many of those at the start, and it ends: the way down may have led into a funnel."""
+APART = 3.0
+"""Of chains in different modes, R-hat stays above this; of others it is soon far below."""
 AGREEMENT = 1.1
 """R-hat below which chains are taken to agree well enough to learn from; a few dozen draws say no
 more than that."""
@@ -103,6 +107,13 @@ class Bulk:
         return points >= 10 * dim and trajectories >= dim
 
     @property
+    def hopeless(self) -> bool:
+        """Whether more rounds would lead nowhere."""
+        if not self.rounds:
+            return len(self.failed) >= HOPELESS
+        return len(self.rounds) >= HOPELESS and self.disagreement > APART
+
+    @property
     def settled(self) -> bool:
         """Whether the chains agree, and have met enough."""
         if len(self.rounds) < LEAST_ROUNDS or not self.has_met_enough:
@@ -129,7 +140,7 @@ def find_bulk(
     first_draw, chains = 0, len(states.position)
     more = -(-posterior.dim // (ROUNDS[-1] * chains))  # where the dimensions ask for them
     for size in ROUNDS + more * ROUNDS[-1:]:
-        if supervision.stop.made or bulk.settled:
+        if supervision.stop.made or bulk.settled or bulk.hopeless:
             break
         numbers = range(first_draw, first_draw + size)
         _one_round(posterior, bulk, key, numbers, supervision, quick=quick)

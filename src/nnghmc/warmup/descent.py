@@ -130,14 +130,15 @@ def descend(evaluate: Evaluate, states: HMCState) -> Arrival:
 
 
 def _low_enough(descents: list[_Descent]) -> list[_Descent]:
-    """Those that did not end in a hollow that holds next to nothing beside the others.
+    """Those that did not end in a hollow far above the others that is no wider to make up for it.
 
-    What a hollow holds is a matter of its depth and of its width, as the curvature tells it.
+    Depth is known, and width no better than the curvature met on the way tells it: both must agree.
     """
-    dim = len(descents[0].position)
-    contents = np.array([descent.log_width() - descent.potential for descent in descents])
-    enough = contents >= contents.max() - 10 - dim
-    return [descent for descent, holds in zip(descents, enough, strict=True) if holds]
+    negligible = 10 + len(descents[0].position)
+    depths = np.array([-descent.potential for descent in descents])
+    contents = depths + [descent.log_width() for descent in descents]
+    keep = (depths >= depths.max() - negligible) | (contents >= contents.max() - negligible)
+    return [descent for descent, low in zip(descents, keep, strict=True) if low]
 
 
 def _pooled_covariance(descents: list[_Descent]) -> np.ndarray:

@@ -75,7 +75,7 @@ def warm_up_nuts(
         found.histories.append(history)
         adaptation.after(history)
         if number >= 1:
-            adaptation.inverse_mass_matrix = _variances(found.later_draws)
+            adaptation.rescale(_variances(found.later_draws))
     adaptation.settle()
     return found
 
