@@ -1,5 +1,7 @@
 """sample() with no tuning: it decides, learns, samples the right thing, and says when it cannot."""
 
+from functools import cache
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -29,6 +31,7 @@ from nnghmc.record import Record
 LEARN = Automatic(way="learn")
 
 
+@cache
 def skewed():
     """Logarithms of gamma variables: means and variances are polygamma functions."""
     shapes = jnp.array([0.8, 2.0, 5.0])

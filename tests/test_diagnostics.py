@@ -105,6 +105,22 @@ def test_a_chain_that_stays_is_told():
     assert "a chain stayed in one place for 150 draws" in notes[0]
 
 
+def test_chains_that_disagree_in_the_log_density_alone_are_told():
+    draws = np.random.default_rng(0).normal(size=(4, 1000, 2))
+    stats = stats_like(draws)
+    stats["lp"][0] -= 2
+    (note,) = judgements(draws, stats, Convergence.of(draws), ["a", "b"])
+    assert "for the log density" in note
+
+
+def test_a_single_chain_that_drifts_is_told():
+    draws = np.random.default_rng(0).normal(size=(1, 1000, 2))
+    assert judgements(draws, stats_like(draws), Convergence.of(draws), ["a", "b"]) == []
+    draws[..., 1] += np.linspace(0, 2, 1000)
+    notes = judgements(draws, stats_like(draws), Convergence.of(draws), ["a", "b"])
+    assert any("R-hat" in note and "for b" in note for note in notes)
+
+
 def test_arviz_works_for_us_without_numba(monkeypatch):
     """Where PyMC has brought it along, ArviZ fails on the error of a standard deviation."""
     arviz = load_arviz()

@@ -48,9 +48,9 @@ def phases(monkeypatch):
     seen = []
     original = nnghmc.record.run_chains
 
-    def spy(algorithm, tuning, key, states, draw_numbers, *rest):
+    def spy(algorithm, tuning, key, states, draw_numbers, *rest, **options):
         seen.append((algorithm, key, states, draw_numbers))
-        return original(algorithm, tuning, key, states, draw_numbers, *rest)
+        return original(algorithm, tuning, key, states, draw_numbers, *rest, **options)
 
     monkeypatch.setattr(nnghmc.record, "run_chains", spy)
     monkeypatch.setattr(sys.modules["nnghmc.warmup.collect"], "run_chains", spy)

@@ -10,7 +10,7 @@ import pytest
 
 from nnghmc import GradientData, Quadratic, fit
 from nnghmc.surrogates import Learned
-from nnghmc.tails import follow_rays
+from nnghmc.tails import Rays, follow_rays
 
 
 def student(freedom, dim, chains=4, draws=500):
@@ -91,6 +91,14 @@ def test_a_model_that_closes_off_a_single_tail_is_found():
     assert not rays.closed_off(Truth(eqx.Partial(potential)))
 
 
+def test_every_other_ray_within_reach_is_learned_from():
+    rays = rays_of(*student(3.0, 1))
+    learned_from = rays.to_learn_from
+    assert 0 < learned_from.sum() < len(rays.rises)
+    assert len(rays.lesson) == (learned_from & (rays.rises < 10)).sum()
+    np.testing.assert_array_equal(rays.lesson.positions, rays.further[learned_from])
+
+
 def test_copies_of_one_draw_are_one_outermost_draw():
     positions = np.random.default_rng(0).normal(size=(2, 400, 2))
     positions[0, 300:] = 4.0
@@ -104,3 +112,21 @@ def test_a_density_that_ends_has_no_tails():
 
     positions = np.random.default_rng(0).uniform(-1, 1, size=(2, 100, 1)) * 0.99
     assert rays_of(potential, positions, np.abs(positions[..., 0])).index > 10
+
+
+class Wall(Learned):
+    """Steep where rays of odd numbers are, or of even ones, flat elsewhere."""
+
+    odd: bool
+
+    def gradient(self, position):
+        return jnp.where((position // 10) % 2 == self.odd, 100.0, 0.0)
+
+
+@pytest.mark.parametrize("odd", [True, False])
+def test_rays_that_were_learned_from_are_not_asked(odd):
+    outer = np.array([[5.0], [15.0], [25.0], [35.0]])
+    nothing = np.zeros(4)
+    met = GradientData.of_points(outer + 1, np.zeros((4, 1)), nothing)
+    rays = Rays(outer, outer + 1, nothing, nothing, nothing.astype(int), met, 4)
+    assert rays.closed_off(Wall(odd)) == (not odd)

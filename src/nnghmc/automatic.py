@@ -239,7 +239,7 @@ class AutomaticSampling:
         with self.record.cost.timed("collect") as cost:
             rays = self.look_beyond(bulk.draws, bulk.potentials, cost)
         self.record.collected.append(rays.met)
-        data, states = GradientData.concatenate([bulk.gradient_data, rays.met]), bulk.states
+        data, states = GradientData.concatenate([bulk.gradient_data, rays.lesson]), bulk.states
         sizes, seen, predicted, found = [], [], np.nan, None
         for attempt in range(self.refits + 1):
             sizes.append(f"{len(data):,}")

@@ -40,8 +40,7 @@ class Rays:
         rises: of the potential, from the one to the other.
         growth: powers with which the space grows along them.
         groups: numbers of what they have in common: all coordinates, or the same one.
-        met: potentials and gradients where every other ray ends, to learn from, where that is
-            within reach of the draws.
+        met: potentials and gradients where they end.
         evaluations: of the gradient.
     """
 
@@ -73,8 +72,13 @@ class Rays:
 
     @property
     def to_learn_from(self) -> np.ndarray:
-        """Every other ray."""
-        return every_other(len(self.rises))
+        """Which rays are: every other one."""
+        return np.arange(len(self.rises)) % 2 == 1
+
+    @property
+    def lesson(self) -> GradientData:
+        """What they met within reach of the draws."""
+        return self.met.select(self.to_learn_from & (self.rises < WITHIN_REACH))
 
     def _learned_rises(self, learned: Learned) -> np.ndarray:
         """The work along the rays: it needs no potential, which not every model has."""
@@ -89,11 +93,6 @@ class Rays:
         """The median over each group, of some rays or of all."""
         numbers = np.unique(self.groups)
         return np.array([np.median(values[(self.groups == number) & of]) for number in numbers])
-
-
-def every_other(number: int) -> np.ndarray:
-    """False, True, False, ..."""
-    return np.arange(number) % 2 == 1
 
 
 def follow_rays(
@@ -113,14 +112,13 @@ def follow_rays(
     after, gradients, evaluations = _in_batches(potential_and_gradient, further, chains)
     rises = after - np.concatenate([known[rows] for rows, _ in chosen])
     rises = np.where(np.isfinite(after) & np.isfinite(gradients).all(axis=1), rises, np.inf)
-    near = (rises < WITHIN_REACH) & every_other(len(rises))
     return Rays(
         outer,
         further,
         rises,
         np.repeat([dim, *[1] * (len(chosen) - 1)], sizes),
         np.repeat(np.arange(len(chosen)), sizes),
-        GradientData.of_points(further[near], gradients[near], after[near]),
+        GradientData.of_points(further, gradients, after),
         evaluations,
     )
 
