@@ -13,12 +13,12 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-import blackjax
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 
+from chains_by_nuts import chains_by_nuts
 from nnghmc.paper.targets import Banana
 from nnghmc.provenance import provenance
 from targets import TARGETS, posterior_of
@@ -33,30 +33,6 @@ STARTS = {
     ]
 }
 """Where the posterior's own start is too far off for NUTS: the truth behind the data."""
-
-
-@eqx.filter_jit
-def nuts(potential, starts, keys, draws, target_acceptance, diagonal):
-    """Every chain warms up for itself; the posterior's data are an input, not a constant."""
-    warmup = blackjax.window_adaptation(
-        blackjax.nuts,
-        lambda q: -potential(q),
-        is_mass_matrix_diagonal=diagonal,
-        target_acceptance_rate=target_acceptance,
-    )
-
-    def one(position, key):
-        warmup_key, key = jax.random.split(key)
-        (state, parameters), _ = warmup.run(warmup_key, position, WARMUP)
-        kernel = blackjax.nuts(lambda q: -potential(q), **parameters)
-
-        def step(state, key):
-            state, _ = kernel.step(key, state)
-            return state, state.position
-
-        return jax.lax.scan(step, state, jax.random.split(key, draws))[1]
-
-    return jax.vmap(one)(starts, keys)
 
 
 class NonCentred(eqx.Module):
@@ -115,7 +91,8 @@ def by_nuts(target, chains, draws):
     away = np.random.default_rng(0).uniform(-0.1, 0.1, size=(chains, posterior.dim))
     keys = jax.random.split(jax.random.key(0), chains)
     acceptance = CAREFUL.get(target, 0.8)
-    found = nuts(potential, jnp.asarray(first + away), keys, draws, acceptance, target not in DENSE)
+    starts, diagonal = jnp.asarray(first + away), target not in DENSE
+    found, _ = chains_by_nuts(potential, starts, keys, WARMUP, draws, acceptance, diagonal)
     if hasattr(potential, "natural"):
         found = jax.vmap(jax.vmap(potential.natural))(found)
     return np.asarray(found)

@@ -8,11 +8,11 @@ import os
 import tempfile
 from typing import NamedTuple
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 
+from chains_by_nuts import chains_by_nuts
 from nnghmc import sample
 from references import reference
 from targets import posterior_of
@@ -92,37 +92,13 @@ def numpyro_nuts(target):
     return run
 
 
-@eqx.filter_jit
-def _blackjax_chains(potential, starts, keys):
-    import blackjax
-
-    def log_density(q):
-        return -potential(q)
-
-    warmup = blackjax.window_adaptation(blackjax.nuts, log_density)
-
-    def one(position, key):
-        warmup_key, key = jax.random.split(key)
-        (state, parameters), found = warmup.run(warmup_key, position, WARMUP)
-        kernel = blackjax.nuts(log_density, **parameters)
-
-        def step(state, key):
-            state, info = kernel.step(key, state)
-            return state, (state.position, info.num_integration_steps)
-
-        draws, steps = jax.lax.scan(step, state, jax.random.split(key, DRAWS))[1]
-        return draws, steps.sum() + found.info.num_integration_steps.sum()
-
-    return jax.vmap(one)(starts, keys)
-
-
 def blackjax_nuts(target):
     potential = posterior_of(target).potential
 
     def run(seed):
         keys = jax.random.split(jax.random.key(seed), CHAINS)
-        draws, steps = _blackjax_chains(potential, starts(target, seed), keys)
-        return Made(np.asarray(draws), int(steps.sum()))
+        draws, steps = chains_by_nuts(potential, starts(target, seed), keys, WARMUP, DRAWS)
+        return Made(np.asarray(draws), int(steps))
 
     return run
 

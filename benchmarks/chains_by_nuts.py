@@ -1,0 +1,35 @@
+"""BlackJAX's NUTS with its window adaptation, as its users run it: every chain for itself."""
+
+import blackjax
+import equinox as eqx
+import jax
+
+
+@eqx.filter_jit
+def chains_by_nuts(potential, starts, keys, warmup, draws, acceptance=0.8, diagonal=True):
+    """Draws (chains, draws, dim), and gradients of all chains; data are an input, not a constant."""
+
+    def log_density(q):
+        return -potential(q)
+
+    adaptation = blackjax.window_adaptation(
+        blackjax.nuts,
+        log_density,
+        is_mass_matrix_diagonal=diagonal,
+        target_acceptance_rate=acceptance,
+    )
+
+    def one(position, key):
+        warmup_key, key = jax.random.split(key)
+        (state, parameters), found = adaptation.run(warmup_key, position, warmup)
+        kernel = blackjax.nuts(log_density, **parameters)
+
+        def step(state, key):
+            state, info = kernel.step(key, state)
+            return state, (state.position, info.num_integration_steps)
+
+        made, steps = jax.lax.scan(step, state, jax.random.split(key, draws))[1]
+        return made, steps.sum() + found.info.num_integration_steps.sum()
+
+    made, steps = jax.vmap(one)(starts, keys)
+    return made, steps.sum()
