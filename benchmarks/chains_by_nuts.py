@@ -7,7 +7,7 @@ import jax
 
 @eqx.filter_jit
 def chains_by_nuts(potential, starts, keys, warmup, draws, acceptance=0.8, diagonal=True):
-    """Draws (chains, draws, dim), and gradients of all chains; data are an input, not a constant."""
+    """Draws (chains, draws, dim), and gradients spent; data are an input, not a constant."""
 
     def log_density(q):
         return -potential(q)
