@@ -59,12 +59,12 @@ def assert_moments(run, means, variances, false_alarms=1e-3):
 
 @pytest.fixture(scope="module")
 def learned_run():
-    return sample(skewed(), 1500, 6, automatic=LEARN, progress=False)
+    return sample(skewed(), 2250, 4, automatic=LEARN, progress=False)
 
 
 @pytest.fixture(scope="module")
 def nuts_run():
-    return sample(skewed(), 1500, 6, method="nuts", progress=False)
+    return sample(skewed(), 2250, 4, method="nuts", progress=False)
 
 
 GAMMA_LOGS = (
@@ -74,7 +74,7 @@ GAMMA_LOGS = (
 
 
 def test_few_draws_of_a_cheap_posterior_are_left_to_nuts():
-    run = sample(skewed(), 50, 2, progress=False)
+    run = sample(skewed(), 50, 4, progress=False)
     assert run.method == "nuts"
     assert "NUTS is the faster way" in run.story[0]
 
@@ -148,7 +148,7 @@ def test_every_gradient_goes_into_the_gradient_data(learned_run):
     spent = learned_run.cost.warmup.true_gradients + learned_run.cost.collect.true_gradients
     data = learned_run.gradient_data
     steps = (data.steps > 0).sum()
-    assert steps == pytest.approx(spent - 6, abs=0.02 * spent)  # a start a chain; divergences
+    assert steps == pytest.approx(spent - 4, abs=0.02 * spent)  # a start a chain; divergences
 
 
 @pytest.fixture
@@ -167,7 +167,7 @@ def phases(monkeypatch):
 
 def test_every_phase_starts_from_a_state_that_is_true_to_its_kernel(phases):
     posterior = skewed()
-    run = sample(posterior, 5, 3, automatic=LEARN, progress=False)
+    run = sample(posterior, 5, 4, automatic=LEARN, progress=False)
     assert len(phases) == 2  # the probe and the kept draws
     for _, states in phases:
         positions = jnp.asarray(states.position)
@@ -184,13 +184,13 @@ def test_the_cost_of_a_kept_draw_is_a_potential_and_now_and_then_a_true_gradient
     insured = learned_run.stats["insurance"]
     assert cost.true_potentials == (~insured).sum()
     steps = learned_run.stats["n_steps"]
-    look_beyond = 48  # at 32 points past the outermost draws and 4 for each coordinate, by sixes
+    look_beyond = 44  # at 32 points past the outermost draws and 4 for each coordinate
     assert cost.true_gradients == steps[insured].sum() + insured.sum() + look_beyond
     assert cost.learned_gradients == steps[~insured].sum() + insured.sum()
-    probe = 6 * 20  # one a proposal
+    probe = 4 * 20  # one a proposal
     before_learning = learned_run.cost.collect.true_gradients - probe
     assert 0 < before_learning <= look_beyond
-    assert before_learning % 6 == 0
+    assert before_learning % 4 == 0
 
 
 def test_true_gradients_are_counted_as_they_are_made():
@@ -297,7 +297,7 @@ def test_probes_add_to_what_is_learned_from():
 @pytest.mark.parametrize("way", ["learn", "nuts"])
 def test_same_seed_same_draws_for_any_chunk_size(way):
     first, second = (
-        sample(skewed(), 40, 2, 3, automatic=Automatic(way=way), chunk_size=size, progress=False)
+        sample(skewed(), 40, 4, 3, automatic=Automatic(way=way), chunk_size=size, progress=False)
         for size in (None, 7)
     )
     np.testing.assert_array_equal(first.draws, second.draws)
@@ -324,10 +324,10 @@ def test_ctrl_c_ends_it_in_any_phase(way, phase):
     stop = StopRequest()
     supervision = Supervision(StopAt(stop, phase), stop)
     record = Record(skewed(), supervision)
-    run = AutomaticSampling(record, Automatic(way=way), 50, 2, 0).run()
+    run = AutomaticSampling(record, Automatic(way=way), 50, 4, 0).run()
     assert stop.made
     assert not run.complete
-    assert run.draws.shape == (2, 0, 3)
+    assert run.draws.shape == (4, 0, 3)
     assert "incomplete" in str(run)
 
 
@@ -339,7 +339,7 @@ def test_a_single_chain_is_served():
 
 
 def test_too_few_draws_are_not_called_well():
-    run = sample(skewed(), 3, 2, method="nuts", progress=False)
+    run = sample(skewed(), 3, 4, method="nuts", progress=False)
     assert any("so few draws cannot be judged" in note for note in run.notes)
 
 
@@ -368,7 +368,7 @@ def test_nuts_after_learning_that_failed_starts_from_true_gradients(monkeypatch)
     monkeypatch.setattr(nnghmc.warmup.nuts, "run_chains", spy)
     posterior = skewed()
     failing = Automatic(way="learn", network=Quadratic(), least_acceptance=0.9999, most_refits=0)
-    run = sample(posterior, 20, 3, automatic=failing, progress=False)
+    run = sample(posterior, 20, 4, automatic=failing, progress=False)
     assert run.method == "nuts"
     gradients = jax.vmap(posterior.gradient)(jnp.asarray(started[0].position))
     np.testing.assert_allclose(started[0].gradient, gradients, rtol=1e-8, atol=1e-10)
