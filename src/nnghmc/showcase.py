@@ -4,7 +4,7 @@ from nnghmc.paper.targets import logistic
 from nnghmc.run import Run
 from nnghmc.sampler import sample
 
-ROWS, COLUMNS = 10_000, 50
+ROWS, COLUMNS = 15_000, 50
 CHAINS = 4
 
 
