@@ -16,8 +16,6 @@ import argparse
 import datetime
 import hashlib
 import json
-import subprocess
-import sys
 import time
 from functools import cache
 from pathlib import Path
@@ -25,9 +23,10 @@ from pathlib import Path
 import numpy as np
 
 import nnghmc
-from nnghmc.diagnostics import bulk_ess, rhat, standard_errors
+from nnghmc.diagnostics import LARGEST_RHAT, bulk_ess, rhat, standard_errors
+from processes import in_a_process, tell
 from references import comparable, reference
-from report import publish, table
+from report import file_name, publish, table
 from samplers import CHAINS, DRAWS, SAMPLERS, WARMUP, samplers_of
 from targets import TARGETS
 
@@ -36,7 +35,6 @@ QUICK = ("Poisson 20,000 × 51", "eight schools", "banana")
 SEEDS = range(4)
 LONGEST = 900
 """Seconds; of a run that takes longer only this is known."""
-WELL = 1.01
 
 
 def one_run(target, sampler, seed):
@@ -58,7 +56,7 @@ def one_run(target, sampler, seed):
     }
     if sampler == "nnghmc":
         found |= disagreement(target, made.draws)
-    print("RESULT " + json.dumps(found))
+    tell(found)
 
 
 def disagreement(target, draws):
@@ -80,12 +78,11 @@ def disagreement(target, draws):
 def made_or_kept(target, sampler, seed):
     """A run in a process of its own, unless it was made before."""
     version = fingerprint() if sampler == "nnghmc" else ""
-    name = "".join(c if c.isalnum() else "_" for c in f"{target} {sampler} {seed} {version}")
-    path = KEPT / f"{name}.json"
+    path = KEPT / (file_name(f"{target} {sampler} {seed} {version}") + ".json")
     if not path.exists():
-        command = [sys.executable, __file__, "--one", target, sampler, str(seed)]
         KEPT.mkdir(parents=True, exist_ok=True)
-        path.write_text(json.dumps(in_a_process(command)))
+        found = in_a_process(__file__, target, sampler, seed, timeout=LONGEST)
+        path.write_text(json.dumps(found))
         print(target, sampler, seed, path.read_text(), flush=True)
     return json.loads(path.read_text())
 
@@ -95,17 +92,6 @@ def fingerprint():
     """Of our own code: runs of another version are not taken for those of this one."""
     code = sorted(Path(nnghmc.__file__).parent.rglob("*.py"))
     return hashlib.sha256(b"".join(file.read_bytes() for file in code)).hexdigest()[:8]
-
-
-def in_a_process(command):
-    try:
-        done = subprocess.run(
-            command, stdout=subprocess.PIPE, text=True, timeout=LONGEST, check=True
-        )
-    except subprocess.TimeoutExpired:
-        return None
-    lines = [line for line in done.stdout.splitlines() if line.startswith("RESULT ")]
-    return json.loads(lines[-1].removeprefix("RESULT "))
 
 
 def rate(found):
@@ -150,7 +136,9 @@ def agreement_row(target, runs):
     bound = float(np.sqrt(2 * np.log(2 * dim * 2 * len(SEEDS))) + 1)
     worst = {name: max(run[name] for run in runs) for name in ("z_means", "z_sds", "rhat")}
     well = [run for run in runs if not run["notes"]]
-    wrongly = sum(max(run["z_means"], run["z_sds"]) > bound or run["rhat"] > WELL for run in well)
+    wrongly = sum(
+        max(run["z_means"], run["z_sds"]) > bound or run["rhat"] > LARGEST_RHAT for run in well
+    )
     return (
         target,
         f"{worst['z_means']:.2f}",

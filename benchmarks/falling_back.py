@@ -8,8 +8,6 @@ process of its own, and the two alternate.
 """
 
 import argparse
-import json
-import subprocess
 import sys
 
 import jax
@@ -17,8 +15,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from nnghmc import Posterior, sample
+from processes import in_a_process, tell
 from report import publish, table
-from targets import TARGETS
+from targets import posterior_of
 
 CHAINS, DRAWS, COLUMNS = 4, 1000, 100
 ROWS = {"short": 6_000, "long": 20_000}
@@ -33,21 +32,17 @@ def two_modes(q):
     return jnp.logaddexp(-0.5 * jnp.sum((q - 6) ** 2), -0.5 * jnp.sum((q + 6) ** 2))
 
 
-def negative_potential(name):
-    potential = TARGETS[name]().potential
-    return lambda q: -potential(q)
-
-
+CENTRED = posterior_of("hierarchical")
 HOSTILE = {
-    "hierarchical": (lambda: negative_potential("hierarchical"), 22),
-    "Student, 5 degrees of freedom": (lambda: student, 10),
-    "two modes": (lambda: two_modes, 2),
+    "hierarchical": (lambda q: -CENTRED.potential(q), CENTRED.dim),
+    "Student, 5 degrees of freedom": (student, 10),
+    "two modes": (two_modes, 2),
 }
+"""Log densities and dimensions."""
 
 
 def expensive(name, length):
-    make, dim = HOSTILE[name]
-    log_density = make()
+    log_density, dim = HOSTILE[name]
     features = np.random.default_rng(0).normal(size=(ROWS[length], COLUMNS))
 
     def log_likelihood(q, features):
@@ -60,13 +55,7 @@ def one_run(name, length, method):
     run = sample(expensive(name, length), DRAWS, CHAINS, method=method, progress=False)
     total = run.cost.total
     print(run, file=sys.stderr)
-    print("RESULT " + json.dumps([run.method, total.seconds, total.true_gradients, run.story[-1]]))
-
-
-def in_a_process_of_its_own(*arguments):
-    command = [sys.executable, __file__, "--one", *arguments]
-    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
-    return json.loads(done.stdout.splitlines()[-1].removeprefix("RESULT "))
+    tell([run.method, total.seconds, total.true_gradients, run.story[-1]])
 
 
 def main():
@@ -80,7 +69,7 @@ def main():
     rows = []
     for length in ("short",) if arguments.quick else ROWS:
         for name in HOSTILE:
-            nuts, auto = (in_a_process_of_its_own(name, length, m) for m in ("nuts", "auto"))
+            nuts, auto = (in_a_process(__file__, name, length, m) for m in ("nuts", "auto"))
             ratio = f"{auto[1] / nuts[1]:.2f}"
             seconds = (f"{nuts[1]:.1f}", f"{auto[1]:.1f}", ratio)
             gradients = (f"{nuts[2]:,}", f"{auto[2]:,}", f"{auto[2] / nuts[2]:.2f}")

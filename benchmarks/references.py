@@ -19,8 +19,10 @@ import jax.numpy as jnp
 import numpy as np
 
 from chains_by_nuts import chains_by_nuts
+from nnghmc.diagnostics import split_rhat
 from nnghmc.paper.targets import Banana
 from nnghmc.provenance import provenance
+from report import file_name
 from targets import TARGETS, posterior_of
 
 FOLDER = Path(__file__).parent / "references"
@@ -116,13 +118,6 @@ def comparable(target, draws):
     return np.arcsinh(draws) if target == "funnel" else draws
 
 
-def rhat(draws):
-    halves = np.concatenate(np.split(draws[:, : draws.shape[1] // 2 * 2], 2, axis=1))
-    within, length = halves.var(axis=1, ddof=1).mean(axis=0), halves.shape[1]
-    between = halves.mean(axis=1).var(axis=0, ddof=1)
-    return np.sqrt((length - 1) / length + between / within)
-
-
 def moments(draws):
     """Means and standard deviations, and their errors by the spread of those of the chains."""
     chains = len(draws)
@@ -132,12 +127,12 @@ def moments(draws):
         "sd": draws.std(axis=(0, 1)).tolist(),
         "mean_error": (means.std(axis=0, ddof=1) / np.sqrt(chains)).tolist(),
         "sd_error": (spreads.std(axis=0, ddof=1) / np.sqrt(chains)).tolist(),
-        "rhat": float(rhat(draws).max()),
+        "rhat": float(split_rhat(draws).max()),
     }
 
 
 def path_of(target):
-    return FOLDER / ("".join(c if c.isalnum() else "_" for c in target) + ".json")
+    return FOLDER / (file_name(target) + ".json")
 
 
 def reference(target):

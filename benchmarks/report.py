@@ -7,6 +7,11 @@ from nnghmc.provenance import provenance
 RESULTS = Path(__file__).parent / "results"
 
 
+def file_name(words):
+    """Words as the name of a file: letters and digits, and underscores for the rest."""
+    return "".join(c if c.isalnum() else "_" for c in words)
+
+
 def table(header, rows):
     """Lines of a Markdown table; the first column is text, the others are numbers."""
     aligned = ["---"] + ["---:"] * (len(header) - 1)

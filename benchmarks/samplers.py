@@ -38,11 +38,6 @@ class Made(NamedTuple):
     notes: tuple[str, ...] = ()
 
 
-def _as_made(run):
-    total = run.cost.total
-    return Made(run.draws, total.true_gradients, total.true_potentials, run.title, run.notes)
-
-
 def ours(target, **settings):
     posterior = posterior_of(target)
 

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from nnghmc import Posterior, from_log_density
-from nnghmc.paper.targets import banana, logistic
+from nnghmc.paper.targets import banana, logistic, logistic_log_likelihood
 
 
 def poisson(rows=20_000, columns=50):
@@ -53,15 +53,11 @@ def cover_type_regression(scale=1.0):
     """Logistic regression with a Laplace prior."""
     features, labels = cover_type()
 
-    def log_likelihood(beta, data):
-        logits = data["features"] @ beta
-        return jnp.sum(data["labels"] * logits - jax.nn.softplus(logits))
-
     def log_prior(beta):
         return -jnp.sum(jnp.abs(beta)) / scale
 
     data = {"features": features, "labels": labels}
-    return Posterior(log_likelihood, log_prior, data, np.zeros(features.shape[1]))
+    return Posterior(logistic_log_likelihood, log_prior, data, np.zeros(features.shape[1]))
 
 
 def garch(length=1000):

@@ -96,7 +96,7 @@ def test_every_other_ray_within_reach_is_learned_from():
     learned_from = rays.to_learn_from
     assert 0 < learned_from.sum() < len(rays.rises)
     assert len(rays.lesson) == (learned_from & (rays.rises < 10)).sum()
-    np.testing.assert_array_equal(rays.lesson.positions, rays.further[learned_from])
+    np.testing.assert_array_equal(rays.lesson.positions, rays.met.positions[learned_from])
 
 
 def test_copies_of_one_draw_are_one_outermost_draw():
@@ -128,5 +128,5 @@ def test_rays_that_were_learned_from_are_not_asked(odd):
     outer = np.array([[5.0], [15.0], [25.0], [35.0]])
     nothing = np.zeros(4)
     met = GradientData.of_points(outer + 1, np.zeros((4, 1)), nothing)
-    rays = Rays(outer, outer + 1, nothing, nothing, nothing.astype(int), met, 4)
+    rays = Rays(outer, nothing, nothing.astype(int), met, 4)
     assert rays.closed_off(Wall(odd)) == (not odd)

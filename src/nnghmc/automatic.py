@@ -9,7 +9,6 @@ from jaxtyping import PRNGKeyArray
 
 from nnghmc.assessment import assess_tuning
 from nnghmc.chains import Draws, History, evaluate_all
-from nnghmc.cost import PhaseCost
 from nnghmc.diagnostics import LEAST_DRAWS_FOR_TAILS
 from nnghmc.errors import (
     GradientDataError,
@@ -26,6 +25,7 @@ from nnghmc.payoff import (
     GRADIENTS_A_NUTS_DRAW,
     NUTS_WARMUP,
     ROUNDS_OF_GRADIENTS,
+    Estimate,
     estimate_run,
 )
 from nnghmc.record import Record
@@ -143,12 +143,17 @@ class AutomaticSampling:
             )
             cost.true_gradients += self.chains
             self.record.check_energies(states)
-            self.estimate = estimate_run(
+            self.record.estimate = estimate_run(
                 self.posterior, states.position, self.draws, thorough=self.settings.way == "learn"
             )
-        self.record.estimate = self.estimate
         self.tell(str(self.estimate))
         return states
+
+    @property
+    def estimate(self) -> Estimate:
+        """What was expected at the start."""
+        assert self.record.estimate is not None
+        return self.record.estimate
 
     @property
     def learning_is_worth_a_try(self) -> bool:
@@ -186,8 +191,8 @@ class AutomaticSampling:
         if bulk.moved:
             self.record.remarks.append(
                 f"{bulk.moved} of {self.chains} chains went down into a hollow that holds next to "
-                "nothing beside those of the others, and went on from there; if it may hold more "
-                "than it seems, give initial_positions inside it"
+                "nothing beside those of the others, and went on from where those are; if it may "
+                "hold more than it seems, give initial_positions inside it"
             )
         self.tell(
             f"the bulk after {bulk.descent_evaluations} steps downhill and {made} draws by the "
@@ -214,12 +219,13 @@ class AutomaticSampling:
                 "the gradient is too far from a straight line for so short a run: NUTS samples"
             )
         else:
-            found = self.learn(bulk)
+            rays = self.look_beyond("collect", bulk.draws, bulk.potentials)
+            found = self.learn(bulk, rays)
             if self.stopped or found is None:
                 return None
             if found.acceptance < self.settings.least_acceptance or found.worst < STANDING_STILL:
                 self.tell("the learned gradient is not good enough: NUTS samples")
-            elif self.closes_off(found.rays, found.surrogate):
+            elif self.closes_off(rays, found.surrogate):
                 self.tell(
                     "the learned gradient closes off tails that the posterior has: NUTS samples"
                 )
@@ -234,10 +240,8 @@ class AutomaticSampling:
         with self.record.cost.timed("train"):
             return bulk.straightness < STRAIGHT
 
-    def learn(self, bulk: Bulk) -> "_Probed | None":
+    def learn(self, bulk: Bulk, rays: Rays) -> "_Probed | None":
         """Fit, tune, predict, probe; where that is not good enough, learn from the probe too."""
-        with self.record.cost.timed("collect") as cost:
-            rays = self.look_beyond(bulk.draws, bulk.potentials, cost)
         self.record.collected.append(rays.met)
         data, states = GradientData.concatenate([bulk.gradient_data, rays.lesson]), bulk.states
         sizes, seen, predicted, found = [], [], np.nan, None
@@ -249,7 +253,7 @@ class AutomaticSampling:
                 self.tell(f"nothing could be learned: {error}")
                 return None
             predicted = predicted if attempt else self.predict(surrogate, tuning)
-            found, met = self.probe(surrogate, tuning, rays, states, attempt)
+            found, met = self.probe(surrogate, tuning, states, attempt)
             self.record.collected.append(met)
             seen.append(f"{found.acceptance:.2f}")
             if self.stopped or found.acceptance >= self.settings.good_acceptance:
@@ -295,7 +299,7 @@ class AutomaticSampling:
         return found.predicted_acceptance
 
     def probe(
-        self, surrogate: Surrogate, tuning: Tuning, rays: Rays, states: HMCState, attempt: int
+        self, surrogate: Surrogate, tuning: Tuning, states: HMCState, attempt: int
     ) -> "tuple[_Probed, GradientData]":
         """Learned draws with the true gradient at every proposal: what they were, what they met."""
         learned = surrogate.learned
@@ -325,7 +329,7 @@ class AutomaticSampling:
         )
         by_chain = history.stats["acceptance_rate"].mean(axis=1) if history.length else np.zeros(1)
         rates = float(by_chain.mean()), float(by_chain.min())
-        probed = _Probed(surrogate, tuning, rays, states, *rates)
+        probed = _Probed(surrogate, tuning, states, *rates)
         return probed, _without_outliers(GradientData.concatenate(met))
 
     def closes_off(self, rays: Rays, surrogate: Surrogate) -> bool:
@@ -333,10 +337,11 @@ class AutomaticSampling:
         with self.record.cost.timed("train"):
             return rays.closed_off(surrogate.learned)
 
-    def look_beyond(self, draws: np.ndarray, potentials: np.ndarray, cost: PhaseCost) -> Rays:
+    def look_beyond(self, phase: str, draws: np.ndarray, potentials: np.ndarray) -> Rays:
         """How the posterior goes on where the draws end."""
-        rays = follow_rays(self.posterior.potential_and_gradient, draws, potentials)
-        cost.true_gradients += rays.evaluations
+        with self.record.cost.timed(phase) as cost:
+            rays = follow_rays(self.posterior.potential_and_gradient, draws, potentials)
+            cost.true_gradients += rays.evaluations
         return rays
 
     def by_learned(self, bulk: Bulk, found: "_Probed") -> Run:
@@ -407,10 +412,9 @@ class AutomaticSampling:
 
     def result(self, method: str, kept: History) -> Run:
         """The run, with a look beyond its outermost draws."""
-        if kept.length:
-            with self.record.cost.timed("sample") as cost:
-                rays = self.look_beyond(kept.draws, -kept.stats["lp"], cost)
-            if kept.size >= LEAST_DRAWS_FOR_TAILS and rays.index < NO_VARIANCE:
+        if kept.size >= LEAST_DRAWS_FOR_TAILS:
+            rays = self.look_beyond("sample", kept.draws, -kept.stats["lp"])
+            if rays.index < NO_VARIANCE:
                 self.record.remarks.append(HEAVY_TAILS)
         return self.record.result(method, self.seed, self.draws, kept)
 
@@ -423,7 +427,6 @@ class _Probed(NamedTuple):
 
     surrogate: Surrogate
     tuning: Tuning
-    rays: Rays
     states: HMCState
     acceptance: float
     worst: float

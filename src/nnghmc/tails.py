@@ -36,18 +36,14 @@ class Rays:
 
     Attributes:
         outer: where the rays pass the outermost draws, shape (rays, dim).
-        further: where they end.
-        rises: of the potential, from the one to the other.
-        growth: powers with which the space grows along them.
-        groups: numbers of what they have in common: all coordinates, or the same one.
+        rises: of the potential, from there to where they end.
+        groups: 0 for those that take all coordinates along, the same number for the same one.
         met: potentials and gradients where they end.
         evaluations: of the gradient.
     """
 
     outer: np.ndarray
-    further: np.ndarray
     rises: np.ndarray
-    growth: np.ndarray
     groups: np.ndarray
     met: GradientData
     evaluations: int
@@ -55,7 +51,8 @@ class Rays:
     @property
     def falls_off(self) -> np.ndarray:
         """The logarithm of how the mass falls off, for each group."""
-        return self._typical(self.rises - self.growth * np.log(FURTHER))
+        growth = np.where(self.groups == 0, self.met.dim, 1)  # powers, of the space along a ray
+        return self._typical(self.rises - growth * np.log(FURTHER))
 
     @property
     def index(self) -> float:
@@ -82,7 +79,7 @@ class Rays:
 
     def _learned_rises(self, learned: Learned) -> np.ndarray:
         """The work along the rays: it needs no potential, which not every model has."""
-        along = self.further - self.outer
+        along = self.met.positions - self.outer
         shares = (NODES + 1) / 2
         points = self.outer[:, np.newaxis] + shares[:, np.newaxis] * along[:, np.newaxis]
         gradients = all_gradients(learned, points.reshape(-1, along.shape[1]))
@@ -114,9 +111,7 @@ def follow_rays(
     rises = np.where(np.isfinite(after) & np.isfinite(gradients).all(axis=1), rises, np.inf)
     return Rays(
         outer,
-        further,
         rises,
-        np.repeat([dim, *[1] * (len(chosen) - 1)], sizes),
         np.repeat(np.arange(len(chosen)), sizes),
         GradientData.of_points(further, gradients, after),
         evaluations,

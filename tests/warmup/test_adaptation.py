@@ -3,7 +3,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from nnghmc import GradientData, Quadratic
+from nnghmc import GradientData
 from nnghmc.warmup.adaptation import MOST_STEPS, Adaptation, refined_inverse_mass_matrix
 
 
@@ -43,13 +43,6 @@ def test_directions_that_were_not_visited_keep_what_was_known_of_them():
     values = np.sort(np.linalg.eigvalsh(found))
     np.testing.assert_allclose(values[4:], 3.0, rtol=1e-6)
     assert (values[:4] < 1.5).all()
-
-
-def test_covariance_is_the_inverse_of_the_curvature():
-    quadratic = Quadratic().fit(gaussian_data(50, COVARIANCE))
-    np.testing.assert_allclose(
-        quadratic.covariance() @ np.asarray(quadratic.hessian), np.eye(3), atol=1e-8
-    )
 
 
 def made(acceptance):

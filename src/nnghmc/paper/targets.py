@@ -94,12 +94,13 @@ def logistic(
     labels = generator.random(rows) < 1 / (1 + np.exp(-features @ beta))
     data = {"features": features, "labels": labels.astype(float)}
     prior = partial(_normal_log_prior, variance=prior_variance)
-    return Posterior(_logistic_log_likelihood, prior, data, beta)
+    return Posterior(logistic_log_likelihood, prior, data, beta)
 
 
-def _logistic_log_likelihood(
+def logistic_log_likelihood(
     beta: Float[Array, " columns"], data: dict[str, Array]
 ) -> Float[Array, ""]:
+    """Of labels 0 and 1, given features."""
     logits = data["features"] @ beta
     return jnp.sum(data["labels"] * logits - jax.nn.softplus(logits))
 

@@ -46,12 +46,6 @@ class QuadraticPotential(Learned):
         white = self.whitening.apply(position)
         return self.slope @ (position - self.whitening.centre) + 0.5 * white @ white
 
-    def covariance(self) -> np.ndarray:
-        """The covariance H⁻¹ of the Gaussian with this curvature."""
-        host = self.whitening.on_host()
-        root = host._stretched(np.eye(len(host.scale)), 1 / host.stretch) * host.scale
-        return root.T @ root
-
     def gradient(self, position: Float[Array, " dim"]) -> Float[Array, " dim"]:
         """The learned gradient g(q) = c + H (q - m)."""
         if self.hessian is None:
