@@ -3,8 +3,8 @@
 The same posterior, chains, kept draws and precision. Each run is a process of its own, timed from
 the first compilation to the last draw: warm-up, collecting and training included, loading the
 libraries and the data not. The others start in the bulk and have their users' thousand draws of
-warm-up; ours starts where the posterior says, with four seeds, and its means and standard
-deviations are held against those of long reference runs (references.py).
+warm-up; ours starts where the posterior says, and its means and standard deviations are held
+against those of long reference runs (references.py).
 
 What was measured is kept in output/against_nuts, so that hours of it can be made in parts: a run
 that is there is not made again, unless it is taken away.
@@ -13,28 +13,30 @@ that is there is not made again, unless it is taken away.
 """
 
 import argparse
-import datetime
 import hashlib
 import json
+import sys
 import time
 from functools import cache
 from pathlib import Path
 
 import numpy as np
 
-import nnghmc
 from nnghmc.diagnostics import LARGEST_RHAT, bulk_ess, rhat, standard_errors
+from nnghmc.provenance import provenance
 from processes import in_a_process, tell
 from references import comparable, reference
 from report import file_name, publish, table
-from samplers import CHAINS, DRAWS, SAMPLERS, WARMUP, samplers_of
+from samplers import CHAINS, DRAWS, PACKAGES_OF, SAMPLERS, WARMUP, samplers_of
 from targets import TARGETS
 
 KEPT = Path(__file__).parents[1] / "output" / "against_nuts"
 QUICK = ("Poisson 20,000 × 51", "eight schools", "banana")
-SEEDS = range(4)
-LONGEST = 900
+SEEDS, MORE_SEEDS = range(4), range(8)
+LONGEST = 1200
 """Seconds; of a run that takes longer only this is known."""
+SHORT = 30
+"""Seconds; what takes less is run with more seeds. What takes longer, with one, if not ours."""
 
 
 def one_run(target, sampler, seed):
@@ -44,7 +46,7 @@ def one_run(target, sampler, seed):
     seconds = time.perf_counter() - started
     sizes = np.nan_to_num(bulk_ess(made.draws))
     found = {
-        "date": datetime.date.today().isoformat(),
+        "made": made_by(sampler),
         "seconds": seconds,
         "lowest": float(sizes.min()),
         "median": float(np.median(sizes)),
@@ -75,28 +77,44 @@ def disagreement(target, draws):
     }
 
 
-def made_or_kept(target, sampler, seed):
+def made_or_kept(target, sampler, seed, longest):
     """A run in a process of its own, unless it was made before."""
     version = fingerprint() if sampler == "nnghmc" else ""
     path = KEPT / (file_name(f"{target} {sampler} {seed} {version}") + ".json")
     if not path.exists():
         KEPT.mkdir(parents=True, exist_ok=True)
-        found = in_a_process(__file__, target, sampler, seed, timeout=LONGEST)
-        path.write_text(json.dumps(found))
+        found = in_a_process(__file__, target, sampler, seed, timeout=longest)
+        unknown = {"made": made_by(sampler), "longer_than": longest}
+        path.write_text(json.dumps(unknown if found is None else found))
         print(target, sampler, seed, path.read_text(), flush=True)
     return json.loads(path.read_text())
+
+
+def made_by(sampler):
+    return provenance(*PACKAGES_OF.get(sampler, ()))
+
+
+def all_runs(target, sampler, longest):
+    """Of one seed, and of as many more as there is time for."""
+    first = made_or_kept(target, sampler, 0, longest)
+    short = first.get("seconds", longest) < SHORT
+    seeds = MORE_SEEDS if short else SEEDS if sampler == "nnghmc" else range(1)
+    return [first, *(made_or_kept(target, sampler, seed, longest) for seed in seeds[1:])]
 
 
 @cache
 def fingerprint():
     """Of our own code: runs of another version are not taken for those of this one."""
-    code = sorted(Path(nnghmc.__file__).parent.rglob("*.py"))
-    return hashlib.sha256(b"".join(file.read_bytes() for file in code)).hexdigest()[:8]
+    loaded = [module for name, module in sys.modules.items() if name.startswith("nnghmc.")]
+    code = b"".join(sorted(Path(module.__file__).read_bytes() for module in loaded))
+    return hashlib.sha256(code).hexdigest()[:8]
 
 
 def rate(found):
     """Lowest ESS a second; where a run took too long, at most that of independent draws."""
-    return CHAINS * DRAWS / LONGEST if found is None else found["lowest"] / found["seconds"]
+    if "longer_than" in found:
+        return CHAINS * DRAWS / found["longer_than"]
+    return found["lowest"] / found["seconds"]
 
 
 def typical(runs):
@@ -105,8 +123,8 @@ def typical(runs):
 
 
 def row(name, found, ratio=""):
-    if found is None:
-        return ("", name, f"over {LONGEST}", f"< {rate(None):.1f}", *[""] * 5)
+    if "longer_than" in found:
+        return ("", name, f"over {found['longer_than']}", f"< {rate(found):.1f}", *[""] * 5)
     gradients, potentials = found["gradients"], found["potentials"]
     return (
         "",
@@ -124,16 +142,16 @@ def row(name, found, ratio=""):
 def speed_rows(target, runs):
     """Ours and the others, with the ratio to the best of them."""
     mine = typical(runs["nnghmc"])
-    others = {name: found for name, (found, *_) in runs.items() if name != "nnghmc"}
+    others = {name: typical(found) for name, found in runs.items() if name != "nnghmc"}
     best = max(others.values(), key=rate)
-    ratio = f"{'> ' if best is None else ''}{rate(mine) / rate(best):.2f}"
+    ratio = f"{'> ' if 'longer_than' in best else ''}{rate(mine) / rate(best):.2f}"
     rows = [row("nnghmc", mine, ratio), *(row(name, found) for name, found in others.items())]
     return [(target, *rows[0][1:]), *rows[1:]]
 
 
 def agreement_row(target, runs):
     dim = runs[0]["dim"]
-    bound = float(np.sqrt(2 * np.log(2 * dim * 2 * len(SEEDS))) + 1)
+    bound = float(np.sqrt(2 * np.log(2 * dim * 2 * len(runs))) + 1)
     worst = {name: max(run[name] for run in runs) for name in ("z_means", "z_sds", "rhat")}
     well = [run for run in runs if not run["notes"]]
     wrongly = sum(
@@ -161,19 +179,26 @@ AGREEMENT = (
 
 
 def lines_of(results):
-    dates = sorted({r["date"] for runs in results.values() for p in runs.values() for r in p if r})
     speed = [line for target, runs in results.items() for line in speed_rows(target, runs)]
     agreement = [agreement_row(target, runs["nnghmc"]) for target, runs in results.items()]
+    measured = [
+        (target, name, found[0]["made"])
+        for target, runs in results.items()
+        for name, found in runs.items()
+    ]
     return [
-        f"{CHAINS} chains × {DRAWS:,} draws, double precision, whole runs, made from {dates[0]} to "
-        f"{dates[-1]}; {WARMUP:,} draws of warm-up for the others, which start in the bulk. "
-        f"Nothing runs longer than {LONGEST} s. ESS is ArviZ's bulk ESS, the lowest over all "
-        "coordinates unless it says otherwise; ratio is that of lowest ESS/s to the best of the "
-        f"others. Of {len(SEEDS)} seeds of ours the run of the lower median is shown.",
+        f"{CHAINS} chains × {DRAWS:,} draws, double precision, whole runs; {WARMUP:,} draws of "
+        "warm-up for the others, which start in the bulk. Of a run that was stopped for taking too "
+        "long, the rate is at most that of independent draws. ESS is ArviZ's bulk ESS, the lowest "
+        "over all coordinates unless it says otherwise; ratio is that of lowest ESS/s to the best "
+        f"of the others. Shown is the run of the lower median of {len(MORE_SEEDS)} seeds; where a "
+        f"run takes over {SHORT} s, of {len(SEEDS)} seeds of ours and of one of the others.",
         *table(SPEED, speed),
-        f"Means and standard deviations of our {len(SEEDS)} runs of each target against a long "
-        "reference run, in units of the Monte Carlo error of both:",
+        "Means and standard deviations of our runs of each target against a long reference run, in "
+        "units of the Monte Carlo error of both:",
         *table(AGREEMENT, agreement),
+        "Where and when it was measured:",
+        *table(("target", "sampler", "made"), measured),
     ]
 
 
@@ -182,6 +207,7 @@ def main():
     parser.add_argument("--quick", action="store_true", help="a few targets; writes nothing")
     parser.add_argument("--only", nargs="*", choices=TARGETS, help="these targets alone")
     parser.add_argument("--samplers", nargs="*", choices=SAMPLERS, help="make these runs, no page")
+    parser.add_argument("--longest", type=int, default=LONGEST, help="stop a run after (seconds)")
     parser.add_argument("--one", nargs=3, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.one:
@@ -191,10 +217,7 @@ def main():
     results = {}
     for target in arguments.only or (QUICK if arguments.quick else TARGETS):
         wanted = [s for s in samplers_of(target) if s in (arguments.samplers or SAMPLERS)]
-        results[target] = {
-            name: [made_or_kept(target, name, s) for s in (SEEDS if name == "nnghmc" else (0,))]
-            for name in wanted
-        }
+        results[target] = {name: all_runs(target, name, arguments.longest) for name in wanted}
     if not arguments.samplers:
         quick = arguments.quick or bool(arguments.only)
         publish("against_nuts", "Against NUTS, whole runs", lines_of(results), quick=quick)

@@ -14,6 +14,7 @@ import numpy as np
 
 from chains_by_nuts import chains_by_nuts
 from nnghmc import sample
+from nnghmc.provenance import cores
 from references import reference
 from targets import posterior_of
 
@@ -116,7 +117,7 @@ def nutpie_nuts(target):
                 DRAWS,
                 tune=WARMUP,
                 chains=CHAINS,
-                cores=os.cpu_count(),
+                cores=cores(),
                 nuts_sampler="nutpie",
                 nuts_sampler_kwargs={"save_warmup": True},
                 random_seed=seed,
@@ -138,6 +139,8 @@ SAMPLERS = {
     "PyMC, nutpie": nutpie_nuts,
     "HMC, paper's tuning": paper_hmc,
 }
+PACKAGES_OF = {"NumPyro": ("numpyro",), "PyMC, nutpie": ("pymc", "nutpie")}
+"""Besides those that every result names."""
 NOT_IN_PYMC = ("GARCH(2, 1)", "Gaussian process", "Lotka–Volterra")
 """A recursion, a Gaussian process with noise, an ODE: not models that people give to nutpie."""
 

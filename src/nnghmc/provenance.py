@@ -10,12 +10,19 @@ import jax
 PACKAGES = ("nnghmc", "jax", "blackjax", "equinox", "numpy")
 
 
-def provenance() -> str:
-    """Date, machine class and versions, in one line."""
-    versions = ", ".join(f"{name} {version(name)}" for name in PACKAGES)
+def cores() -> int:
+    """Those that this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def provenance(*others: str) -> str:
+    """Date, machine class and versions, those of other packages too, in one line."""
+    versions = ", ".join(f"{name} {version(name)}" for name in (*PACKAGES, *others))
     device = jax.devices()[0]
     machine = platform.machine() if device.platform == "cpu" else device.device_kind
     return (
-        f"{datetime.date.today().isoformat()}, {os.cpu_count()} cores {machine}, "
+        f"{datetime.date.today().isoformat()}, {cores()} cores {machine}, "
         f"Python {platform.python_version()}, {versions}"
     )

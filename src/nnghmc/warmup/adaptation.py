@@ -15,7 +15,7 @@ CHANGE = (0.01, 100.0)
 """The most that a curvature changes at once."""
 FAR_TOO_MUCH, EARLY = 0.97, 10
 """In the early rounds such an acceptance doubles the step; later it is a matter of chance."""
-LEFT_BEHIND = 0.25
+LEFT_BEHIND = 0.3
 """A chain that accepts so much less than the others is in a narrow place, and its steps count."""
 MOST_STEPS = 16
 QUARTER_PERIOD = 1.6
