@@ -27,7 +27,16 @@ from nnghmc.provenance import provenance
 from processes import in_a_process, tell
 from references import comparable, reference
 from report import file_name, publish, table
-from samplers import CHAINS, DRAWS, PACKAGES_OF, SAMPLERS, WARMUP, samplers_of
+from samplers import (
+    CHAINS,
+    HOURS,
+    PACKAGES_OF,
+    SAMPLERS,
+    SHORT,
+    WHOLE,
+    length_of,
+    samplers_of,
+)
 from targets import TARGETS
 
 KEPT = Path(__file__).parents[1] / "output" / "against_nuts"
@@ -35,23 +44,30 @@ QUICK = ("Poisson 20,000 × 51", "eight schools", "banana")
 SEEDS, MORE_SEEDS = range(4), range(8)
 LONGEST = 1200
 """Seconds; of a run that takes longer only this is known."""
-SHORT = 30
+REPEATED = 30
 """Seconds; what takes less is run with more seeds. What takes longer, with one, if not ours."""
 
 
 def one_run(target, sampler, seed):
-    run = SAMPLERS[sampler](target)
+    length = length_of(target, sampler)
+    run = SAMPLERS[sampler](target, length)
     started = time.perf_counter()
     made = run(seed)
     seconds = time.perf_counter() - started
-    sizes = np.nan_to_num(bulk_ess(made.draws))
+    times = WHOLE.draws / length.draws
+    sizes = times * np.nan_to_num(bulk_ess(made.draws))
+    gradients = made.gradients
+    if length != WHOLE:
+        gradients = round(sum(WHOLE) * (made.gradients - made.before) / length.draws)
+        seconds *= gradients / made.gradients
     found = {
         "made": made_by(sampler),
+        "reckoned": length != WHOLE,
         "seconds": seconds,
         "lowest": float(sizes.min()),
         "median": float(np.median(sizes)),
         "rhat": float(np.nanmax(rhat(made.draws))),
-        "gradients": made.gradients,
+        "gradients": gradients,
         "potentials": made.potentials,
         "title": made.title,
         "notes": list(made.notes),
@@ -97,7 +113,7 @@ def made_by(sampler):
 def all_runs(target, sampler, longest):
     """Of one seed, and of as many more as there is time for."""
     first = made_or_kept(target, sampler, 0, longest)
-    short = first.get("seconds", longest) < SHORT
+    short = first.get("seconds", longest) < REPEATED
     seeds = MORE_SEEDS if short else SEEDS if sampler == "nnghmc" else range(1)
     return [first, *(made_or_kept(target, sampler, seed, longest) for seed in seeds[1:])]
 
@@ -105,7 +121,11 @@ def all_runs(target, sampler, longest):
 @cache
 def fingerprint():
     """Of our own code: runs of another version are not taken for those of this one."""
-    loaded = [module for name, module in sys.modules.items() if name.startswith("nnghmc.")]
+    loaded = [
+        module
+        for name, module in sys.modules.items()
+        if name.startswith("nnghmc.") and not name.startswith("nnghmc.paper")
+    ]
     code = b"".join(sorted(Path(module.__file__).read_bytes() for module in loaded))
     return hashlib.sha256(code).hexdigest()[:8]
 
@@ -113,7 +133,7 @@ def fingerprint():
 def rate(found):
     """Lowest ESS a second; where a run took too long, at most that of independent draws."""
     if "longer_than" in found:
-        return CHAINS * DRAWS / found["longer_than"]
+        return CHAINS * WHOLE.draws / found["longer_than"]
     return found["lowest"] / found["seconds"]
 
 
@@ -129,7 +149,7 @@ def row(name, found, ratio=""):
     return (
         "",
         f"{name}: {found['title']}" if name == "nnghmc" else name,
-        f"{found['seconds']:.1f}",
+        f"{found['seconds']:,.1f}{' *' if found['reckoned'] else ''}",
         f"{rate(found):.1f}",
         f"{found['median'] / found['seconds']:.1f}",
         f"{found['lowest'] / gradients:.3f}" if gradients else "",
@@ -187,12 +207,15 @@ def lines_of(results):
         for name, found in runs.items()
     ]
     return [
-        f"{CHAINS} chains × {DRAWS:,} draws, double precision, whole runs; {WARMUP:,} draws of "
-        "warm-up for the others, which start in the bulk. Of a run that was stopped for taking too "
-        "long, the rate is at most that of independent draws. ESS is ArviZ's bulk ESS, the lowest "
+        f"{CHAINS} chains × {WHOLE.draws:,} draws, double precision, whole runs; {WHOLE.warmup:,} "
+        "draws of warm-up for the others, which start in the bulk. Times with a * and the sizes in "
+        f"their rows ({', '.join(HOURS)}) are reckoned from runs of {SHORT.warmup} draws of "
+        f"warm-up and {SHORT.draws} kept, as if warm-up took no more gradients a draw than those. "
+        "Of a run that was stopped for taking too long, the rate is taken to be that of "
+        "independent draws in the time it was given. ESS is ArviZ's bulk ESS, the lowest "
         "over all coordinates unless it says otherwise; ratio is that of lowest ESS/s to the best "
         f"of the others. Shown is the run of the lower median of {len(MORE_SEEDS)} seeds; where a "
-        f"run takes over {SHORT} s, of {len(SEEDS)} seeds of ours and of one of the others.",
+        f"run takes over {REPEATED} s, of {len(SEEDS)} seeds of ours and of one of the others.",
         *table(SPEED, speed),
         "Means and standard deviations of our runs of each target against a long reference run, in "
         "units of the Monte Carlo error of both:",

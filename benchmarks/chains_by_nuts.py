@@ -7,7 +7,7 @@ import jax
 
 @eqx.filter_jit
 def chains_by_nuts(potential, starts, keys, warmup, draws, acceptance=0.8, diagonal=True):
-    """Draws (chains, draws, dim), and gradients spent; data are an input, not a constant."""
+    """Draws (chains, draws, dim), and gradients of warm-up and draws; data are an input."""
 
     def log_density(q):
         return -potential(q)
@@ -29,7 +29,7 @@ def chains_by_nuts(potential, starts, keys, warmup, draws, acceptance=0.8, diago
             return state, (state.position, info.num_integration_steps)
 
         made, steps = jax.lax.scan(step, state, jax.random.split(key, draws))[1]
-        return made, steps.sum() + found.info.num_integration_steps.sum()
+        return made, (found.info.num_integration_steps.sum(), steps.sum())
 
-    made, steps = jax.vmap(one)(starts, keys)
-    return made, steps.sum()
+    made, spent = jax.vmap(one)(starts, keys)
+    return made, tuple(part.sum() for part in spent)

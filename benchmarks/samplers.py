@@ -18,7 +18,19 @@ from nnghmc.provenance import cores
 from references import reference
 from targets import posterior_of
 
-CHAINS, DRAWS, WARMUP = 8, 1000, 1000
+CHAINS = 8
+
+
+class Length(NamedTuple):
+    """Draws a chain: of warm-up, and kept."""
+
+    warmup: int
+    draws: int
+
+
+WHOLE, SHORT = Length(1000, 1000), Length(200, 200)
+HOURS = ("Cover Type", "Gaussian process", "logistic 500,000 × 50")
+"""Where the others make short runs, by which whole ones are reckoned."""
 PAPER = {
     "logistic 50,000 × 200": (0.01, 20),
     "Cover Type": (0.001, 10),
@@ -30,29 +42,36 @@ PAPER = {
 
 
 class Made(NamedTuple):
-    """Draws, all chains' true evaluations, and what a run has to say of itself."""
+    """Draws, all chains' true evaluations, and what a run has to say of itself.
+
+    `before` are the gradients before the first kept draw, where that is told apart.
+    """
 
     draws: np.ndarray
-    gradients: int | None
+    gradients: int
+    before: int = 0
     potentials: int = 0
     title: str = ""
     notes: tuple[str, ...] = ()
 
 
-def ours(target, **settings):
+def ours(target, length, **settings):
     posterior = posterior_of(target)
 
     def run(seed):
-        made = sample(posterior, DRAWS, CHAINS, seed, progress=False, **settings)
-        total = made.cost.total
-        return Made(made.draws, total.true_gradients, total.true_potentials, made.title, made.notes)
+        made = sample(posterior, length.draws, CHAINS, seed, progress=False, **settings)
+        cost = made.cost
+        gradients, potentials = cost.total.true_gradients, cost.total.true_potentials
+        before = gradients - cost.sample.true_gradients
+        return Made(made.draws, gradients, before, potentials, made.title, made.notes)
 
     return run
 
 
-def paper_hmc(target):
+def paper_hmc(target, length):
     step_size, num_steps = PAPER[target]
-    return ours(target, method="hmc", step_size=step_size, num_steps=num_steps)
+    tuning = {"step_size": step_size, "num_steps": num_steps, "warmup": length.warmup}
+    return ours(target, length, method="hmc", **tuning)
 
 
 def starts(target, seed):
@@ -63,7 +82,7 @@ def starts(target, seed):
     return jnp.asarray(np.sinh(points) if target == "funnel" else points)
 
 
-def numpyro_nuts(target):
+def numpyro_nuts(target, length):
     from numpyro.infer import MCMC, NUTS
 
     potential = posterior_of(target).potential
@@ -72,8 +91,8 @@ def numpyro_nuts(target):
     def run(seed):
         mcmc = MCMC(
             NUTS(potential_fn=lambda q: potential(q)),
-            num_warmup=WARMUP,
-            num_samples=DRAWS,
+            num_warmup=length.warmup,
+            num_samples=length.draws,
             num_chains=CHAINS,
             chain_method="vectorized",
             progress_bar=False,
@@ -83,23 +102,23 @@ def numpyro_nuts(target):
         before = int(mcmc.get_extra_fields()["num_steps"].sum())
         mcmc.run(jax.random.key(seed + 1000), **steps)
         draws = np.asarray(mcmc.get_samples(group_by_chain=True))
-        return Made(draws, before + int(mcmc.get_extra_fields()["num_steps"].sum()))
+        return Made(draws, before + int(mcmc.get_extra_fields()["num_steps"].sum()), before)
 
     return run
 
 
-def blackjax_nuts(target):
+def blackjax_nuts(target, length):
     potential = posterior_of(target).potential
 
     def run(seed):
         keys = jax.random.split(jax.random.key(seed), CHAINS)
-        draws, steps = chains_by_nuts(potential, starts(target, seed), keys, WARMUP, DRAWS)
-        return Made(np.asarray(draws), int(steps))
+        draws, (before, steps) = chains_by_nuts(potential, starts(target, seed), keys, *length)
+        return Made(np.asarray(draws), int(before + steps), int(before))
 
     return run
 
 
-def nutpie_nuts(target):
+def nutpie_nuts(target, length):
     """PyMC's sampler of choice, from a cold start: nothing that was compiled before is found."""
     cold = tempfile.mkdtemp()
     os.environ["PYTENSOR_FLAGS"] = f"base_compiledir={cold}"
@@ -114,8 +133,8 @@ def nutpie_nuts(target):
     def run(seed):
         with MODELS[target](target):
             found = pymc.sample(
-                DRAWS,
-                tune=WARMUP,
+                length.draws,
+                tune=length.warmup,
                 chains=CHAINS,
                 cores=cores(),
                 nuts_sampler="nutpie",
@@ -127,7 +146,8 @@ def nutpie_nuts(target):
         parts = [np.asarray(part) for part in found.posterior.data_vars.values()]
         draws = np.concatenate([part.reshape(*part.shape[:2], -1) for part in parts], axis=2)
         groups = (found.sample_stats, found.warmup_sample_stats)
-        return Made(draws, int(sum(part["n_steps"].sum() for part in groups)))
+        steps, before = (int(part["n_steps"].sum()) for part in groups)
+        return Made(draws, before + steps, before)
 
     return run
 
@@ -149,3 +169,8 @@ def samplers_of(target):
     """Those that can take this target, ours first."""
     left_out = {"PyMC, nutpie": target in NOT_IN_PYMC, "HMC, paper's tuning": target not in PAPER}
     return [name for name in SAMPLERS if not left_out.get(name, False)]
+
+
+def length_of(target, sampler):
+    """How long a run is really made."""
+    return SHORT if target in HOURS and sampler != "nnghmc" else WHOLE

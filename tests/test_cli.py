@@ -263,36 +263,51 @@ def test_ctrl_c_saves_what_was_made(tmp_path):
 
 
 def test_experiments_are_listed_and_a_wrong_name_is_told(command):
-    code, out, _ = command("reproduce")
+    code, out, _ = command("reproduce", "--list")
     assert code == 0
-    assert all(name in out for name in ("surrogates", "blocks", "priors", "bias", "table 4"))
+    names = ("banana", "gaussian", "logistic", "priors", "blocks", "garch", "gp", "covertype")
+    names += ("bias", "surrogates", "uci", "theory")
+    assert [line.split()[0] for line in out.splitlines()] == list(names)
+    assert "needs Online News, Census Income, Dota2" in out
+    assert command("reproduce")[1] == out
     code, _, err = command("reproduce", "everything")
     assert code == 2
-    assert "surrogates, blocks, priors, bias" in err
+    assert "banana, gaussian" in err
 
 
-def test_an_experiment_prints_its_text_and_writes_its_figures(command, tmp_path, monkeypatch):
+def test_experiments_print_their_tables_and_write_one_page(command, tmp_path, monkeypatch):
     from matplotlib.figure import Figure
 
     from nnghmc.paper import experiments
-    from nnghmc.paper.experiment import Result
+    from nnghmc.paper.experiment import Result, Table
 
-    def run(seed, progress):
-        return Result(f"seed {seed}", {"empty.png": Figure()})
+    def run(full, seed, progress):
+        words = f"seed {seed}, {'full' if full else 'quick'}"
+        return Result([words, Table("a table", ("", "a"), [("b", "1")])], {"empty.png": Figure()})
 
-    def interrupted(seed, progress):
+    def interrupted(full, seed, progress):
         raise KeyboardInterrupt
 
-    known = {"one": ("shows one", "1", run), "two": ("shows two", "1", interrupted)}
-    known = {name: experiments.Experiment(*parts) for name, parts in known.items()}
+    known = {
+        name: experiments.Experiment(f"shows {name}", "1", "2", what)
+        for name, what in (("one", run), ("two", run), ("three", interrupted))
+    }
     monkeypatch.setattr(experiments, "EXPERIMENTS", known)
-    code, out, _ = command("reproduce", "one", "--seed", 7, "--out", tmp_path)
+    code, out, _ = command("reproduce", "two", "--seed", 7, "--out", tmp_path)
     assert code == 0
-    assert "seed 7" in out
-    assert (tmp_path / "empty.png").exists()
-    code, out, _ = command("reproduce", "two")
+    assert "seed 7, quick" in out
+    assert (tmp_path / "reproduction" / "empty.png").exists()
+    page = tmp_path / "reproduction.md"
+    assert "shows one" not in page.read_text()
+    code, out, _ = command("reproduce", "all", "--full", "--out", tmp_path)
     assert code == 130
     assert "interrupted" in out
+    text = page.read_text()
+    assert text.index("## one: shows one") < text.index("## two: shows two")
+    assert text.count("seed 0, full") == 2
+    assert "| b | 1 |" in text
+    assert text.count("![one](reproduction/empty.png)") == 1
+    assert text.count("`nnghmc reproduce two --full`") == 1
 
 
 @pytest.mark.parametrize(

@@ -229,26 +229,50 @@ def _show_payoff(seed: int, progress: bool) -> None:
 @app.command()
 def reproduce(
     name: Annotated[
-        str | None, typer.Argument(metavar="NAME", help="An experiment; none lists them all.")
+        str | None, typer.Argument(metavar="NAME", help="An experiment, or **all** of them.")
     ] = None,
-    out: Annotated[Path | None, typer.Option("--out", help="Write the figures here.")] = None,
+    full: Annotated[
+        bool, typer.Option("--full/--quick", help="The paper's own numbers of draws, or fewer.")
+    ] = False,
+    listed: Annotated[
+        bool, typer.Option("--list", help="What there is, how long it takes, what it needs.")
+    ] = False,
+    out: Annotated[
+        Path | None, typer.Option("--out", help="Write figures and a page, reproduction.md, here.")
+    ] = None,
     seed: Seed = 0,
     progress: ShowProgress = True,
 ) -> None:
-    """Run one experiment of the paper, and print ours beside the paper's figures."""
+    """Run experiments of the paper, and print ours beside the paper's figures."""
     from nnghmc.paper.experiments import EXPERIMENTS
 
-    if name is None:
+    if listed or name is None:
         for known, experiment in EXPERIMENTS.items():
-            _say(f"{known:<12}{experiment.shows} (about {experiment.minutes} min on two cores)")
+            _say(f"{known:<12}{experiment.words}")
         return
-    if name not in EXPERIMENTS:
-        raise SettingsError(f"NAME must be one of {', '.join(EXPERIMENTS)}; got {name!r}.")
+    if name not in (*EXPERIMENTS, "all"):
+        raise SettingsError(f"NAME must be one of {', '.join(EXPERIMENTS)}, all; got {name!r}.")
     folder = _checked_folder(out)
-    result = _unless_interrupted(partial(EXPERIMENTS[name].run, seed, progress))
-    _say(f"{result.text}\n\n{provenance()}")
+    for chosen in EXPERIMENTS if name == "all" else (name,):
+        _reproduce(chosen, full, seed, progress, folder)
+
+
+def _reproduce(name: str, full: bool, seed: int, progress: bool, folder: Path | None) -> None:
+    from nnghmc.paper.experiments import EXPERIMENTS
+    from nnghmc.paper.page import write_page, write_part
+
+    experiment = EXPERIMENTS[name]
+    result = _unless_interrupted(partial(experiment.run, full, seed, progress))
+    _say(f"{name}: {experiment.shows}\n\n{result}\n\n{provenance()}\n")
     if folder is not None:
-        _write(folder, result.files)
+        command = f"nnghmc reproduce {name} {'--full' if full else '--quick'}"
+        try:
+            written = write_part(folder, name, experiment.shows, command, result)
+            written.append(write_page(folder, EXPERIMENTS))
+        except OSError as error:
+            raise SettingsError(f"{folder} could not be written to: {error}") from None
+        for path in written:
+            _say(f"wrote {path}")
 
 
 def _unless_interrupted(work: Callable[[], Done]) -> Done:

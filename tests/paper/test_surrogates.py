@@ -21,7 +21,7 @@ def test_corners_of_the_table(found):
 
 
 def test_the_table_shows_ours_beside_the_paper(found):
-    text = table(found)
+    text = str(table(found))
     assert "network, the paper" in text
     assert "0.61" in text
     assert max(map(len, text.splitlines())) <= 100

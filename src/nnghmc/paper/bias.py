@@ -17,7 +17,7 @@ from scipy import stats
 from nnghmc import plots
 from nnghmc.diagnostics import standard_errors
 from nnghmc.methods import MiniBatches
-from nnghmc.paper.experiment import Result, whole_run
+from nnghmc.paper.experiment import Result, Table, whole_run
 from nnghmc.paper.targets import logistic
 from nnghmc.posterior import Posterior
 from nnghmc.run import Run
@@ -37,12 +37,12 @@ class Marginals(NamedTuple):
     spreads: np.ndarray
 
 
-def run(seed: int = 0, progress: bool = True) -> Result:
-    """Sample by every method, and compare with the grid."""
+def run(full: bool = False, seed: int = 0, progress: bool = True) -> Result:
+    """Sample by every method, and compare with the grid; full and quick are the same."""
     posterior = small_regression()
     truth = exact_marginals(posterior)
     runs = all_runs(posterior, DRAWS, seed, progress)
-    return Result(_text(runs, truth), {"bias.png": figure(runs, truth)})
+    return Result([table(runs, truth)], {"bias.png": figure(runs, truth)})
 
 
 def small_regression() -> Posterior:
@@ -103,22 +103,19 @@ def z_of_spreads(run: Run, truth: Marginals) -> np.ndarray:
     return (spreads - truth.spreads) / standard_errors(run.draws, "std")
 
 
-def _text(runs: dict[str, Run], truth: Marginals) -> str:
-    lines = [
-        f"Standard deviations of the {len(truth.spreads)} coefficients, and z against the grid",
-        "",
-        f"{'':<28}{'sd':>18}{'z':>18}   exact?",
-        f"{'the grid':<28}{_pair(truth.spreads, '.4f')}",
-    ]
+def table(runs: dict[str, Run], truth: Marginals) -> Table:
+    """Standard deviations, and their distance from those of the grid."""
+    rows = [("the grid", *_shown(truth.spreads, ".4f"), "", "", "")]
     for name, run in runs.items():
-        spreads = run.draws.reshape(-1, 2).std(axis=0)
-        z = _pair(z_of_spreads(run, truth), ".1f")
-        lines.append(f"{name:<28}{_pair(spreads, '.4f')}{z}   {'yes' if run.exact else 'no'}")
-    return "\n".join(lines)
+        spreads = _shown(run.draws.reshape(-1, 2).std(axis=0), ".4f")
+        z = _shown(z_of_spreads(run, truth), ".1f")
+        rows.append((name, *spreads, *z, "yes" if run.exact else "no"))
+    header = ("", "first sd", "second sd", "z", "z", "exact")
+    return Table("Standard deviations of both coefficients, and z against the grid", header, rows)
 
 
-def _pair(values: np.ndarray, form: str) -> str:
-    return "".join(f"{value:>9{form}}" for value in values)
+def _shown(values: np.ndarray, form: str) -> tuple[str, ...]:
+    return tuple(f"{value:{form}}" for value in values)
 
 
 def figure(runs: dict[str, Run], truth: Marginals) -> Figure:

@@ -1,14 +1,11 @@
-"""What an experiment of the paper gives: words, tables and figures."""
+"""What an experiment of the paper gives: settings, tables, remarks and figures."""
 
-from collections.abc import Callable
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from functools import partial
-from pathlib import Path
 from typing import Any
 
 from matplotlib.figure import Figure
 
-from nnghmc import plots
 from nnghmc.run import Run
 from nnghmc.sampler import sample
 
@@ -22,13 +19,45 @@ def whole_run(*arguments: Any, **settings: Any) -> Run:
 
 
 @dataclass(frozen=True)
-class Result:
-    """The text of an experiment, which stands by itself, and its figures by file name."""
+class Table:
+    """Words and numbers in columns, the first of them words; prints aligned, or as Markdown."""
 
-    text: str
-    figures: dict[str, Figure] = field(default_factory=dict)
+    title: str
+    header: Sequence[str]
+    rows: Sequence[Sequence[str]]
+
+    def __str__(self) -> str:
+        lines = [self.header, *self.rows]
+        widths = [max(len(line[column]) for line in lines) for column in range(len(self.header))]
+        aligned = [
+            "  ".join(
+                [line[0].ljust(widths[0])]
+                + [part.rjust(width) for part, width in zip(line[1:], widths[1:], strict=True)]
+            ).rstrip()
+            for line in lines
+        ]
+        return "\n".join([self.title, "", *aligned])
 
     @property
-    def files(self) -> list[tuple[str, Callable[[Path], None]]]:
-        """The name of each figure's file, and what writes it."""
-        return [(name, partial(plots.save, figure)) for name, figure in self.figures.items()]
+    def markdown(self) -> str:
+        """The same for a page."""
+        sides = ["---"] + ["---:"] * (len(self.header) - 1)
+        lines = ["| " + " | ".join(line) + " |" for line in (self.header, sides, *self.rows)]
+        return "\n".join([f"**{self.title}**", "", *lines])
+
+
+@dataclass(frozen=True)
+class Result:
+    """What there is to tell, a paragraph or a table at a time, and figures by file name."""
+
+    told: Sequence[str | Table]
+    figures: dict[str, Figure] = field(default_factory=dict)
+
+    def __str__(self) -> str:
+        return "\n\n".join(str(part) for part in self.told)
+
+    @property
+    def markdown(self) -> str:
+        """The same for a page, without the figures."""
+        parts = [part.markdown if isinstance(part, Table) else part for part in self.told]
+        return "\n\n".join(parts)

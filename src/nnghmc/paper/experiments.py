@@ -3,31 +3,88 @@
 from collections.abc import Callable
 from typing import NamedTuple
 
-from nnghmc.paper import bias, blocks, priors, surrogates
+from nnghmc.paper import (
+    banana,
+    bias,
+    blocks,
+    covertype,
+    garch,
+    gaussian,
+    gaussian_process,
+    logistic_regression,
+    priors,
+    surrogates,
+    theory,
+    uci,
+)
 from nnghmc.paper.experiment import Result
 
 
 class Experiment(NamedTuple):
-    """What an experiment shows, how long it takes on two cores, and what runs it."""
+    """What an experiment shows, minutes on two cores, the data it needs, and what runs it.
+
+    `run` takes whether the full form is wanted, a seed, and whether to show progress.
+    """
 
     shows: str
-    minutes: str
-    run: Callable[[int, bool], Result]
+    quick: str
+    full: str
+    run: Callable[[bool, int, bool], Result]
+    data: str = ""
+
+    @property
+    def words(self) -> str:
+        """For the list."""
+        needed = f"; needs {self.data}" if self.data else ""
+        return f"{self.shows} (quick {self.quick} min, full {self.full} min{needed})"
 
 
 EXPERIMENTS = {
-    "surrogates": Experiment(
-        "table 4: Gaussian process, network and default on a standard normal", "3", surrogates.run
+    "banana": Experiment("section 4.1: the banana, its gradient learned", "1", "1", banana.run),
+    "gaussian": Experiment("section 4.1: variances from 0.1 to 1000", "1", "2", gaussian.run),
+    "logistic": Experiment(
+        "section 4.2: logistic regression, 50,000 × 200", "3", "3", logistic_regression.run
+    ),
+    "priors": Experiment(
+        "section 4.2: a gradient learned under one prior, reused under another",
+        "4",
+        "10",
+        priors.run,
     ),
     "blocks": Experiment(
         "section 4.2: training loss of one large, one small and eight disjoint networks",
         "2",
+        "2",
         blocks.run,
     ),
-    "priors": Experiment(
-        "section 4.2: a gradient learned under one prior, reused under another", "10", priors.run
+    "garch": Experiment("section 4.3, table 1: GARCH(2, 1)", "2", "2", garch.run),
+    "gp": Experiment(
+        "section 4.3, table 2: hyperparameters of a Gaussian process",
+        "8",
+        "90",
+        gaussian_process.run,
+    ),
+    "covertype": Experiment(
+        "section 4.4, table 3: Cover Type, and stochastic gradients",
+        "15",
+        "90",
+        covertype.run,
+        "Cover Type",
     ),
     "bias": Experiment(
-        "section 4.4: the bias of stochastic gradients without a Metropolis test", "1", bias.run
+        "section 4.4: the bias of stochastic gradients, against a grid", "1", "1", bias.run
+    ),
+    "surrogates": Experiment(
+        "section 4.5, table 4: Gaussian process, network and default", "3", "3", surrogates.run
+    ),
+    "uci": Experiment(
+        "section 4.6, table 5: Online News, Census Income, Dota2",
+        "15",
+        "120",
+        uci.run,
+        "Online News, Census Income, Dota2",
+    ),
+    "theory": Experiment(
+        "section 3: energy, paths, volume and reversal in numbers", "1", "1", theory.run
     ),
 }

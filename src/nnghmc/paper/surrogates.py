@@ -11,7 +11,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from nnghmc.paper.experiment import Result, whole_run
+from nnghmc.paper.experiment import Result, Table, whole_run
 from nnghmc.paper.targets import standard_normal
 from nnghmc.posterior import Posterior
 from nnghmc.schedule import TrainingSchedule
@@ -50,9 +50,9 @@ class Cell(NamedTuple):
     acceptance: float
 
 
-def run(seed: int = 0, progress: bool = True) -> Result:
-    """The table, ours beside the paper's."""
-    return Result(table(cells(seed, progress)))
+def run(full: bool = False, seed: int = 0, progress: bool = True) -> Result:
+    """The table, ours beside the paper's; full and quick are the same."""
+    return Result([table(cells(seed, progress)), REMARK])
 
 
 def cells(
@@ -105,27 +105,26 @@ def _acceptance(
     return run.acceptance
 
 
-def table(found: list[Cell]) -> str:
+def table(found: list[Cell]) -> Table:
     """A line a dimension and model, a column a number of points."""
     numbers = sorted({cell.points for cell in found} - {0})
     values = {(cell.dim, cell.points, cell.model): cell.acceptance for cell in found}
-    lines = [
-        f"Acceptance on a standard normal, ε = {STEP_SIZE}, L = {NUM_STEPS}; training points are "
-        "independent draws",
-        "",
-        f"{'dim':>4}  {'gradient':<24}" + "".join(f"{number:>9,}" for number in numbers),
-    ]
+    rows = []
     for dim in sorted({cell.dim for cell in found}):
-        lines.append(f"{dim:>4}  {'true':<24}" + f"{values[dim, 0, 'true gradient']:>9.2f}")
+        true = f"{values[dim, 0, 'true gradient']:.2f}"
+        rows.append((f"{dim}, true gradient", *[true] * len(numbers)))
         if dim in PAPER:
             shown = dict(zip(POINTS, PAPER[dim], strict=True))
-            paper = "".join(f"{shown[number]:>9.2f}" for number in numbers if number in shown)
-            lines.append(f"{'':>4}  {'network, the paper':<24}{paper}")
+            known = (f"{shown[number]:.2f}" if number in shown else "" for number in numbers)
+            rows.append((f"{dim}, network, the paper", *known))
         for model in MODELS:
-            ours = "".join(f"{values[dim, number, model]:>9.2f}" for number in numbers)
-            lines.append(f"{'':>4}  {model:<24}{ours}")
-    lines += ["", REMARK]
-    return "\n".join(lines)
+            ours = (f"{values[dim, number, model]:.2f}" for number in numbers)
+            rows.append((f"{dim}, {model}", *ours))
+    title = (
+        f"Acceptance on a standard normal, ε = {STEP_SIZE}, L = {NUM_STEPS}, by training points, "
+        "which are independent draws"
+    )
+    return Table(title, ("dimension, gradient", *(f"{n:,}" for n in numbers)), rows)
 
 
 REMARK = """\

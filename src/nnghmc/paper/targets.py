@@ -93,7 +93,7 @@ def logistic(
     beta = spread * generator.normal(size=columns)
     labels = generator.random(rows) < 1 / (1 + np.exp(-features @ beta))
     data = {"features": features, "labels": labels.astype(float)}
-    prior = partial(_normal_log_prior, variance=prior_variance)
+    prior = partial(normal_log_prior, variance=prior_variance)
     return Posterior(logistic_log_likelihood, prior, data, beta)
 
 
@@ -105,7 +105,8 @@ def logistic_log_likelihood(
     return jnp.sum(data["labels"] * logits - jax.nn.softplus(logits))
 
 
-def _normal_log_prior(beta: Float[Array, " columns"], variance: float) -> Float[Array, ""]:
+def normal_log_prior(beta: Float[Array, " columns"], variance: float) -> Float[Array, ""]:
+    """Of independent coefficients with mean zero."""
     return -0.5 * jnp.sum(beta**2) / variance
 
 

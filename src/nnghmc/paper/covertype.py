@@ -1,0 +1,163 @@
+"""Section 4.4: Cover Type with a Laplace prior, by HMC, NNgHMC and stochastic gradients."""
+
+import matplotlib.pyplot as plt
+import numpy as np
+from matplotlib.figure import Figure
+from scipy import stats
+
+from nnghmc import plots
+from nnghmc.methods import MiniBatches
+from nnghmc.paper.experiment import Result, Table, whole_run
+from nnghmc.paper.race import (
+    AS_WE_WOULD,
+    CHAINS,
+    Course,
+    Draws,
+    Leg,
+    Race,
+    Runner,
+    paper_row,
+)
+from nnghmc.paper.regressions import cover_type, laplace_log_prior
+from nnghmc.posterior import Posterior
+from nnghmc.run import Run
+from nnghmc.surrogates import GradientMLP
+
+COURSE = Course(
+    step_size=0.001,
+    num_steps=10,
+    draws=2000,
+    collected=400,
+    network=GradientMLP(100),
+    epochs=50,
+    quick=Draws(true=200, collected=120, learned=800),
+    warmup=5,
+)
+BATCH = 5000
+CORRECTED = "SGHMC with Metropolis test"
+PAPER = [
+    paper_row("NNgHMC", speed_up=5.77),
+    paper_row("corrected SGHMC", speed_up=3.64),
+]
+LEARNING_RATES = (5e-6, 5e-7, 5e-8)
+"""η of SGHMC, whose step is √η; as in the paper."""
+STEPS, WARMUP, LOST = 20, 50, 0.1
+"""Steps and draws of SGHMC, and the share of its momentum that a step loses."""
+SETTINGS = (
+    "Laplace prior of scale 1; the chains start at the mode. ε = 0.001 and L = 10, for SGHMC with "
+    "a Metropolis test too, with mini-batches of 5,000 rows. The paper's way: gradients of 400 of "
+    "2,000 draws, 100 units, 50 epochs."
+)
+
+
+def run(full: bool = False, seed: int = 0, progress: bool = True) -> Result:
+    """The race with corrected SGHMC in it, and the bias of SGHMC without correction."""
+    regression = cover_type()
+    posterior = regression.posterior(laplace_log_prior)
+    found = whole_race(posterior, COURSE, full, seed, progress)
+    biased = stochastic_runs(posterior, COURSE.made(full).learned, seed, progress)
+    told: list[str | Table] = [
+        f"{regression.words} {SETTINGS}",
+        found.table("Cover Type, 2,000 draws (table 3)", PAPER),
+        found.remarks,
+        spreads_table(found, biased),
+    ]
+    figures = {
+        "covertype-marginals.png": marginals_figure(found, biased),
+        "covertype-traces.png": traces_figure(found),
+    }
+    return Result(told, figures)
+
+
+def whole_race(
+    posterior: Posterior, course: Course, full: bool, seed: int = 0, progress: bool = True,
+    batch: int = BATCH,
+) -> Race:  # fmt: skip
+    """Standard HMC, SGHMC with a Metropolis test, and NNgHMC both ways."""
+    runner = Runner(posterior, course, full, seed, progress)
+    corrected = runner.by(
+        runner.made.learned,
+        method="metropolis-sghmc",
+        mini_batches=MiniBatches(size=batch),
+        **course.tuning,
+    )
+    return Race(
+        (
+            runner.standard(),
+            Leg(CORRECTED, corrected, course.draws),
+            runner.as_the_paper(),
+            runner.as_we_would(),
+        )
+    )
+
+
+def stochastic_runs(
+    posterior: Posterior, draws: int, seed: int, progress: bool, batch: int = BATCH
+) -> dict[str, Run]:
+    """SGHMC with nothing to correct it, at each learning rate."""
+    found = {}
+    for rate in LEARNING_RATES:
+        step_size = float(np.sqrt(rate))
+        found[f"SGHMC, η = {rate:g}"] = whole_run(
+            posterior,
+            draws // CHAINS,
+            CHAINS,
+            seed,
+            "sghmc",
+            step_size=step_size,
+            num_steps=STEPS,
+            warmup=WARMUP,
+            mini_batches=MiniBatches(size=batch, friction=LOST / step_size),
+            progress=progress,
+        )
+    return found
+
+
+def spreads_table(found: Race, biased: dict[str, Run]) -> Table:
+    """Standard deviations relative to those of our way, which has the most effective draws."""
+    measure = found[AS_WE_WOULD].draws.std(axis=(0, 1))
+    shown = {leg.name: leg.run for leg in found.legs} | biased
+    rows = []
+    for name, run in shown.items():
+        ratios = run.draws.std(axis=(0, 1)) / measure
+        low, middle, high = np.quantile(ratios, (0.1, 0.5, 0.9))
+        rows.append((name, f"{low:.2f}", f"{middle:.2f}", f"{high:.2f}", _yes(run.exact)))
+    title = f"Posterior standard deviations relative to those of {AS_WE_WOULD}"
+    return Table(title, ("", "a tenth below", "median", "a tenth above", "exact"), rows)
+
+
+def _yes(exact: bool) -> str:
+    return "yes" if exact else "no"
+
+
+def marginals_figure(found: Race, biased: dict[str, Run], number: int = 3) -> Figure:
+    """Marginals of the coefficients that are known best: exact methods, and SGHMC."""
+    measure = found[AS_WE_WOULD].draws.reshape(-1, found[AS_WE_WOULD].draws.shape[2])
+    chosen = np.argsort(measure.std(axis=0))[:number]
+    drawing, axes = plt.subplots(2, number, figsize=(3.6 * number, 6), sharex="col")
+    exact = {leg.name: leg.run for leg in found.legs}
+    for row, shown in zip(axes, (exact, biased | {AS_WE_WOULD: exact[AS_WE_WOULD]}), strict=True):
+        for axis, coordinate in zip(row, chosen, strict=True):
+            centre, width = measure[:, coordinate].mean(), 5 * measure[:, coordinate].std()
+            grid = np.linspace(centre - width, centre + width, 300)
+            for colour, (name, run) in zip(plots.COLOURS, shown.items(), strict=False):
+                smooth = stats.gaussian_kde(run.draws[:, :, coordinate].ravel())
+                axis.plot(grid, smooth(grid), color=colour, label=name, linewidth=1.1)
+            axis.set(yticks=[], xlabel=f"coefficient {coordinate}")
+        row[0].legend(frameon=False, fontsize=7, loc="upper left")
+    drawing.tight_layout()
+    return drawing
+
+
+def traces_figure(found: Race) -> Figure:
+    """The first chain of each method, at the coefficient that moves most slowly by HMC."""
+    slowest = int(np.argmin(found.legs[0].sizes))
+    drawing, axes = plt.subplots(
+        len(found.legs), 1, figsize=(10, 1.7 * len(found.legs)), sharey=True
+    )
+    for axis, leg, colour in zip(axes, found.legs, plots.COLOURS, strict=False):
+        axis.plot(leg.run.draws[0, :, slowest], color=colour, linewidth=0.7)
+        axis.set_title(leg.name, fontsize=9, loc="left")
+    axes[-1].set_xlabel(f"draw of coefficient {slowest}, first chain")
+    drawing.tight_layout()
+    return drawing

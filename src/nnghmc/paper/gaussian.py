@@ -1,0 +1,92 @@
+"""Section 4.1: a Gaussian of 30 dimensions whose variances go from 0.1 to 1000."""
+
+from typing import Any
+
+import matplotlib.pyplot as plt
+import numpy as np
+from matplotlib.figure import Figure
+from scipy import stats
+
+from nnghmc import plots
+from nnghmc.diagnostics import standard_errors
+from nnghmc.paper.experiment import Result, Table, whole_run
+from nnghmc.paper.targets import gaussian, gaussian_variances
+from nnghmc.run import Run
+from nnghmc.schedule import TrainingSchedule
+from nnghmc.surrogates import GradientMLP, Training
+
+CHAINS, COLLECTED = 2, 50
+TUNING: dict[str, Any] = {"step_size": 0.5, "num_steps": (1, 100)}
+FULL, QUICK = 4000, 1000
+EXTREMES = {0: "variance 0.1", 1: "variance 1000"}
+SETTINGS = (
+    "ε = 0.5 and L up to 100, drawn anew each time as in the authors' code: with L fixed, some "
+    "directions come back to where they began. A network of 100 units, 10 epochs, gradients of 50 "
+    "draws."
+)
+
+
+def run(full: bool = False, seed: int = 0, progress: bool = True) -> Result:
+    """Acceptance and variances of both, and the two extreme dimensions."""
+    runs = both(FULL if full else QUICK, seed, progress)
+    return Result([SETTINGS, table(runs)], {"gaussian.png": figure(runs)})
+
+
+def both(draws: int, seed: int = 0, progress: bool = True) -> dict[str, Run]:
+    """Standard HMC, and NNgHMC the paper's way."""
+    common: dict[str, Any] = {"seed": seed, "progress": progress, **TUNING}
+    posterior = gaussian()
+    return {
+        "standard HMC": whole_run(posterior, draws, CHAINS, method="hmc", **common),
+        "NNgHMC": whole_run(
+            posterior,
+            draws,
+            CHAINS,
+            method="nnghmc",
+            network=GradientMLP(100),
+            training=Training(epochs=10, held_out=0.0),  # the paper learns from all
+            schedule=TrainingSchedule.once(COLLECTED // CHAINS, tolerance=0.5),
+            **common,
+        ),
+    }
+
+
+def largest_z(run: Run) -> float:
+    """The largest distance of a standard deviation from the truth, in Monte Carlo errors."""
+    spreads = run.draws.std(axis=(0, 1))
+    return float(
+        np.abs((spreads - np.sqrt(gaussian_variances())) / standard_errors(run.draws, "std")).max()
+    )
+
+
+def table(runs: dict[str, Run]) -> Table:
+    """Ours and the paper's acceptance; the extreme variances."""
+    rows = [
+        (
+            name,
+            f"{run.acceptance:.2f}",
+            paper,
+            *(f"{run.draws[:, :, coordinate].var():.3g}" for coordinate in EXTREMES),
+            f"{largest_z(run):.2f}",
+        )
+        for (name, run), paper in zip(runs.items(), ("0.70", "0.50"), strict=True)
+    ]
+    header = ("", "AP", "the paper's AP", "variance, 0.1", "variance, 1000", "largest z of 30 sds")
+    return Table("A Gaussian of 30 dimensions", header, rows)
+
+
+def figure(runs: dict[str, Run]) -> Figure:
+    """Histograms of the two extreme dimensions under their true densities."""
+    drawing, axes = plt.subplots(1, 2, figsize=(10, 3.6))
+    for axis, (coordinate, name) in zip(axes, EXTREMES.items(), strict=True):
+        spread = np.sqrt(gaussian_variances()[coordinate])
+        grid = np.linspace(-4 * spread, 4 * spread, 300)
+        density = stats.norm.pdf(grid, scale=spread)
+        axis.fill_between(grid, density, color="0.85", label="the truth")
+        for (title, run), colour in zip(runs.items(), plots.COLOURS, strict=False):
+            values = run.draws[:, :, coordinate].ravel()
+            axis.hist(values, 60, density=True, histtype="step", color=colour, label=title)
+        axis.set(title=name, yticks=[], xlabel=f"x{coordinate + 1}")
+    axes[0].legend(frameon=False)
+    drawing.tight_layout()
+    return drawing

@@ -1,0 +1,248 @@
+"""Standard HMC against NNgHMC as the paper sets it and as we would run it, whole runs.
+
+All three have the same posterior, number of chains and number of draws in all, those that the
+paper learns from among them. In the quick form fewer draws are made, and the times and effective
+sample sizes of a whole run are computed from the rates that were measured.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from nnghmc.cost import PHASES
+from nnghmc.diagnostics import bulk_ess, paper_ess
+from nnghmc.paper.experiment import Table, whole_run
+from nnghmc.posterior import Posterior
+from nnghmc.run import Run
+from nnghmc.schedule import TrainingSchedule
+from nnghmc.surrogates import GradientModel, Training
+
+CHAINS = 4
+HEADER = (
+    "", "AP", "ESS min", "median", "max", "paper's ESS", "seconds", "ESS/s", "speed-up",
+    "sampling alone",
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Draws:
+    """Numbers of draws, of all chains together.
+
+    Attributes:
+        true: by standard HMC.
+        collected: of them, how many NNgHMC learns from.
+        learned: along a learned gradient.
+    """
+
+    true: int
+    collected: int
+    learned: int
+
+
+@dataclass(frozen=True)
+class Course:
+    """How the paper runs a posterior.
+
+    Attributes:
+        step_size: ε.
+        num_steps: L.
+        draws: of the whole run, all chains together.
+        collected: of these, the draws whose gradients are learned from.
+        network: what learns them.
+        epochs: passes over them.
+        quick: the draws of the quick form; None where the full form is quick.
+        warmup: draws a chain before any of these, by standard HMC.
+    """
+
+    step_size: float
+    num_steps: int | tuple[int, int]
+    draws: int
+    collected: int
+    network: GradientModel
+    epochs: int
+    quick: Draws | None = None
+    warmup: int = 0
+
+    def made(self, full: bool) -> Draws:
+        """The draws that are really made."""
+        whole = Draws(self.draws, self.collected, self.draws - self.collected)
+        return whole if full or self.quick is None else self.quick
+
+    @property
+    def tuning(self) -> dict[str, Any]:
+        """As arguments of `sample`."""
+        return {
+            "step_size": self.step_size,
+            "num_steps": self.num_steps,
+            "warmup": self.warmup,
+        }
+
+
+@dataclass(frozen=True)
+class Leg:
+    """A run, and how many draws the whole run has that it stands for."""
+
+    name: str
+    run: Run
+    draws: int
+    collected: float = 1.0
+
+    @property
+    def share(self) -> float:
+        """Of the draws of the whole run that were made."""
+        return self.run.draws.shape[0] * self.run.draws.shape[1] / self.draws
+
+    @property
+    def computed(self) -> bool:
+        """Whether times are computed from rates."""
+        return self.share < 0.99 or self.collected < 0.99
+
+    def seconds(self, phases: Sequence[str] = PHASES) -> float:
+        """Of a whole run: what is compiled is compiled once, the rest goes with the draws."""
+        shares = {"sample": self.share, "collect": self.collected, "train": self.collected}
+        total = 0.0
+        for phase in phases:
+            cost = getattr(self.run.cost, phase)
+            work = (cost.seconds - cost.compile_seconds) / shares.get(phase, 1.0)
+            total += cost.compile_seconds + work
+        return total
+
+    @property
+    def sizes(self) -> np.ndarray:
+        """Bulk ESS of each coordinate, of a whole run."""
+        return bulk_ess(self.run.draws) / self.share
+
+    def rate(self, phases: Sequence[str] = PHASES) -> float:
+        """Median ESS a second."""
+        return float(np.median(self.sizes)) / self.seconds(phases)
+
+
+@dataclass(frozen=True)
+class Race:
+    """The three runs; the first is the measure of the others."""
+
+    legs: tuple[Leg, ...]
+
+    def __getitem__(self, name: str) -> Run:
+        return next(leg.run for leg in self.legs if leg.name == name)
+
+    @property
+    def runs(self) -> tuple[Run, ...]:
+        """The runs alone."""
+        return tuple(leg.run for leg in self.legs)
+
+    def speed_up(self, leg: Leg, phases: Sequence[str] = PHASES) -> float:
+        """Median ESS a second, relative to that of the first."""
+        return leg.rate(phases) / self.legs[0].rate(phases)
+
+    def table(self, title: str, paper: Sequence[Sequence[str]] = ()) -> Table:
+        """Ours, then rows of the paper's own figures."""
+        rows = [self._row(leg) for leg in self.legs]
+        return Table(title, HEADER, [*rows, *paper])
+
+    def _row(self, leg: Leg) -> tuple[str, ...]:
+        sizes = leg.sizes
+        accepted = leg.run.acceptance
+        return (
+            leg.name,
+            "" if np.isnan(accepted) else f"{accepted:.2f}",
+            *(f"{size:,.0f}" for size in (sizes.min(), np.median(sizes), sizes.max())),
+            f"{np.median(paper_ess(leg.run.draws)) / leg.share:,.0f}",
+            f"{leg.seconds():,.1f}{' *' if leg.computed else ''}",
+            f"{leg.rate():,.2f}",
+            f"{self.speed_up(leg):.2f}",
+            f"{self.speed_up(leg, ('sample',)):.2f}",
+        )
+
+    @property
+    def remarks(self) -> str:
+        """How to read the table."""
+        words = (
+            f"{CHAINS} chains. ESS is ArviZ's bulk ESS over the coordinates; beside it the median "
+            "by the paper's formula. Seconds are those of the whole run, with compiling, "
+            "collecting and training; speed-up is that of the median ESS a second. The last "
+            "column is the speed-up of the draws alone, once the gradient is learned."
+        )
+        if any(leg.computed for leg in self.legs):
+            words += (
+                " Times with a * and the sizes in their rows are computed for the whole run from "
+                "the rates of fewer draws."
+            )
+        return words
+
+
+STANDARD, AS_THE_PAPER, AS_WE_WOULD = "standard HMC", "NNgHMC, the paper's way", "NNgHMC, our way"
+
+
+def paper_row(
+    name: str,
+    acceptance: float | None = None,
+    seconds: float | None = None,
+    rate: float | None = None,
+    speed_up: float | None = None,
+) -> tuple[str, ...]:
+    """What the paper reports; what it does not is left out."""
+
+    def shown(value: float | None, form: str) -> str:
+        return "" if value is None else f"{value:{form}}"
+
+    known = (shown(seconds, ",.0f"), shown(rate, ".2f"), shown(speed_up, ".2f"))
+    return (f"the paper: {name}", shown(acceptance, ".2f"), "", "", "", "", *known, "")
+
+
+@dataclass(frozen=True)
+class Runner:
+    """What the runs of a race have in common."""
+
+    posterior: Posterior
+    course: Course
+    full: bool = False
+    seed: int = 0
+    progress: bool = True
+
+    @property
+    def made(self) -> Draws:
+        """The draws that are really made."""
+        return self.course.made(self.full)
+
+    def by(self, draws: int, **settings: Any) -> Run:
+        """A whole run of so many draws."""
+        each = max(4, draws // CHAINS)
+        common: dict[str, Any] = {"seed": self.seed, "progress": self.progress}
+        return whole_run(self.posterior, each, CHAINS, **common, **settings)
+
+    def standard(self) -> Leg:
+        """By the true gradient."""
+        run = self.by(self.made.true, method="hmc", **self.course.tuning)
+        return Leg(STANDARD, run, self.course.draws)
+
+    def as_the_paper(self, name: str = AS_THE_PAPER) -> Leg:
+        """It learns once, from all it has collected, and goes on with what it got."""
+        course, made = self.course, self.made
+        schedule = TrainingSchedule.once(
+            made.collected // CHAINS, probe_draws=5, tolerance=1.0, least_acceptance=0.0
+        )
+        run = self.by(
+            made.learned,
+            method="nnghmc",
+            network=course.network,
+            training=Training(epochs=course.epochs, held_out=0.0),
+            schedule=schedule,
+            **course.tuning,
+        )
+        kept = course.draws - course.collected
+        return Leg(name, run, kept, made.collected / course.collected)
+
+    def as_we_would(self) -> Leg:
+        """With nothing told but the number of draws."""
+        return Leg(AS_WE_WOULD, self.by(self.made.learned), self.course.draws)
+
+
+def race(
+    posterior: Posterior, course: Course, full: bool, seed: int = 0, progress: bool = True
+) -> Race:
+    """All three."""
+    runner = Runner(posterior, course, full, seed, progress)
+    return Race((runner.standard(), runner.as_the_paper(), runner.as_we_would()))

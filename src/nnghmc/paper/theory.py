@@ -1,0 +1,167 @@
+"""Section 3 in numbers: what a learned gradient does to energy, paths, volume and time.
+
+On the banana, with networks that have learned from more and more points. The true energy drifts
+along a learned trajectory the more the larger the gradient's error (Propositions 1 and 2); the
+learned path leaves the true one within Grönwall's bound (the lemma and the theorem); yet the map
+preserves volume and can be reversed whatever the network (Proposition 3), which is all that the
+Metropolis test needs.
+"""
+
+from dataclasses import dataclass
+
+import jax
+import jax.numpy as jnp
+import matplotlib.pyplot as plt
+import numpy as np
+from matplotlib.figure import Figure
+
+from nnghmc import plots
+from nnghmc.kernels.leapfrog import simulate
+from nnghmc.paper.experiment import Result, Table
+from nnghmc.paper.targets import Banana, banana
+from nnghmc.posterior import GradientFn, Posterior
+from nnghmc.surrogates import GradientData, GradientMLP, Training, fit
+
+POINTS = (50, 200, 1000, 5000)
+STEP_SIZE, NUM_STEPS, STARTS = 0.01, 150, 40
+"""Steps so small that the integrator's own error is far below that of any gradient learned."""
+SETTINGS = (
+    "The banana, networks of 100 units trained for 200 epochs at independent draws of it; "
+    f"{STARTS} trajectories of {NUM_STEPS} steps of {STEP_SIZE}. The gradient's error is the "
+    "largest met along the learned trajectories. The bound is Grönwall's: with a gradient error of "
+    "at most δ and a gradient that changes by at most K per unit, a path is at most "
+    "δ/K (cosh(√K t) - 1) away after the time t."
+)
+
+
+@dataclass(frozen=True)
+class Measured:
+    """What a learned gradient does, over all trajectories.
+
+    Attributes:
+        points: the points it learned from; 0 is an untrained network.
+        errors: the largest error of the gradient along each trajectory.
+        drifts: the largest change of the true energy along it.
+        distances: how far its position is from that of the true path, by step.
+        bounds: what that is bounded by.
+        determinant: the largest distance of the Jacobian's determinant from 1.
+        reversal: the largest distance from the start after going back.
+    """
+
+    points: int
+    errors: np.ndarray
+    drifts: np.ndarray
+    distances: np.ndarray
+    bounds: np.ndarray
+    determinant: float
+    reversal: float
+
+
+def run(full: bool = False, seed: int = 0, progress: bool = True) -> Result:
+    """Everything for each network; full and quick are the same."""
+    found = [measure(points, seed) for points in (0, *POINTS)]
+    return Result([SETTINGS, table(found)], {"theory.png": figure(found)})
+
+
+def learned_gradient(posterior: Posterior, points: int, seed: int) -> GradientFn:
+    """A network that has learned from so many draws; from hardly any, for none."""
+    positions = Banana().exact_draws(max(points, 4), seed + 1)
+    potentials, gradients = jax.jit(jax.vmap(posterior.potential_and_gradient))(
+        jnp.asarray(positions)
+    )
+    data = GradientData.of_points(positions, np.array(gradients), np.array(potentials))
+    training = Training(epochs=200 if points else 1, held_out=0.0)
+    return fit(GradientMLP(100), data, jax.random.key(seed), training).gradient
+
+
+def measure(points: int, seed: int = 0) -> Measured:
+    """Follow true and learned trajectories from the same starts."""
+    posterior = banana()
+    gradient = learned_gradient(posterior, points, seed)
+    generator = np.random.default_rng(seed)
+    starts = jnp.asarray(Banana().exact_draws(STARTS, seed + 2))
+    momenta = jnp.asarray(generator.normal(size=starts.shape))
+
+    def one(position: jax.Array, momentum: jax.Array) -> tuple[jax.Array, ...]:
+        end, last, path = simulate(gradient, position, momentum, STEP_SIZE, NUM_STEPS)
+        _, _, truth = simulate(posterior.gradient, position, momentum, STEP_SIZE, NUM_STEPS)
+        error = jax.vmap(lambda q: gradient(q) - posterior.gradient(q))(path.positions)
+        distance = jnp.linalg.norm(path.positions - truth.positions, axis=1)
+        bend = jax.vmap(jax.hessian(posterior.potential))(
+            jnp.concatenate([path.positions, truth.positions])
+        )
+        back, _, _ = simulate(gradient, end, -last, STEP_SIZE, NUM_STEPS)
+        return (
+            jnp.linalg.norm(error, axis=1).max(),
+            _drift(posterior, path.positions),
+            distance,
+            jnp.linalg.norm(bend, ord=2, axis=(1, 2)).max(),
+            jnp.abs(_determinant(gradient, position, momentum) - 1),
+            jnp.linalg.norm(back - position),
+        )
+
+    errors, drifts, distances, bends, determinants, reversals = map(
+        np.asarray, jax.jit(jax.vmap(one))(starts, momenta)
+    )
+    times = STEP_SIZE * np.arange(distances.shape[1])
+    grown = np.cosh(np.sqrt(bends)[:, np.newaxis] * times) - 1
+    bounds = (errors / bends)[:, np.newaxis] * grown
+    return Measured(points, errors, drifts, distances, bounds, determinants.max(), reversals.max())
+
+
+def _drift(posterior: Posterior, positions: jax.Array) -> jax.Array:
+    """The largest change of the true energy along a path.
+
+    Leapfrog's momentum in the middle of a path is the central difference of its positions.
+    """
+    momenta = (positions[2:] - positions[:-2]) / (2 * STEP_SIZE)
+    potentials = jax.vmap(posterior.potential)(positions[1:-1])
+    energies = potentials + 0.5 * jnp.sum(momenta**2, axis=1)
+    return jnp.abs(energies - energies[0]).max()
+
+
+def _determinant(gradient: GradientFn, position: jax.Array, momentum: jax.Array) -> jax.Array:
+    """Of the Jacobian of the map from the start of a trajectory to its end."""
+
+    def flow(state: jax.Array) -> jax.Array:
+        start, push = jnp.split(state, 2)
+        return jnp.concatenate(simulate(gradient, start, push, STEP_SIZE, NUM_STEPS)[:2])
+
+    return jnp.linalg.det(jax.jacfwd(flow)(jnp.concatenate([position, momentum])))
+
+
+def table(found: list[Measured]) -> Table:
+    """A line a network."""
+    rows = [
+        (
+            f"{one.points:,} points" if one.points else "untrained",
+            f"{np.median(one.errors):.3g}",
+            f"{np.median(one.drifts):.3g}",
+            f"{np.median(one.distances[:, -1]):.3g}",
+            f"{np.max(one.distances[:, 1:] / one.bounds[:, 1:]):.2f}",
+            f"{one.determinant:.0e}",
+            f"{one.reversal:.0e}",
+        )
+        for one in found
+    ]
+    header = (
+        "learned from", "gradient error", "energy drift", "distance", "distance / bound",
+        "|det - 1|", "reversal",
+    )  # fmt: skip
+    return Table("Medians over trajectories; the last three columns are the largest", header, rows)
+
+
+def figure(found: list[Measured]) -> Figure:
+    """Drift against gradient error, and distance against its bound."""
+    drawing, (left, right) = plt.subplots(1, 2, figsize=(11, 4))
+    for one, colour in zip(found, plots.COLOURS, strict=False):
+        name = f"{one.points:,} points" if one.points else "untrained"
+        left.plot(one.errors, one.drifts, ".", color=colour, label=name)
+        times = STEP_SIZE * np.arange(one.distances.shape[1])
+        right.plot(times[1:], np.median(one.distances, axis=0)[1:], color=colour, label=name)
+        right.plot(times[1:], np.median(one.bounds, axis=0)[1:], ":", color=colour)
+    left.set(xscale="log", yscale="log", xlabel="largest gradient error", ylabel="energy drift")
+    right.set(yscale="log", xlabel="time", ylabel="distance from the true path; bound dotted")
+    left.legend(frameon=False)
+    drawing.tight_layout()
+    return drawing

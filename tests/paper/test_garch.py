@@ -1,0 +1,52 @@
+"""The GARCH model: its recursion, its prior with the Jacobian, and a race at a small size."""
+
+from dataclasses import replace
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from nnghmc.paper import garch
+from nnghmc.paper.race import race
+from nnghmc.plots import save
+
+
+def test_the_likelihood_is_that_of_the_recursion():
+    values = garch.series(50)
+    posterior = garch.garch(values)
+    natural = posterior.variables(np.asarray(posterior.initial))
+    spreads = garch.spreads(values, garch.Natural(*natural.values()))[2:]
+    expected = -np.sum(np.log(spreads) + 0.5 * (values[2:] / spreads) ** 2)
+    parameters = posterior.layout.unflatten(posterior.initial)
+    assert posterior.log_likelihood(parameters, posterior.data) == pytest.approx(expected)
+
+
+def test_the_prior_has_the_jacobian_of_the_map_to_the_natural_scale():
+    """Its density, mapped, is half normal in α₀ and flat in the others."""
+
+    def natural(q):
+        values = garch.constrain({"level": q[0], "weights": q[1:]})
+        return jnp.stack([values[name] for name in garch.Natural._fields])
+
+    def mapped(q):
+        jacobian = jnp.linalg.slogdet(jax.jacfwd(natural)(q))[1]
+        return garch.log_prior({"level": q[0], "weights": q[1:]}) - jacobian
+
+    points = jnp.asarray(np.random.default_rng(0).normal(size=(20, 4)))
+    found = jax.vmap(mapped)(points)
+    expected = -0.5 * jnp.exp(points[:, 0]) ** 2
+    np.testing.assert_allclose(found, expected, atol=1e-9)
+
+
+def test_every_draw_is_stationary_and_the_race_is_run(tmp_path):
+    values = garch.series(200)
+    course = replace(garch.COURSE, draws=800, collected=200, warmup=20, epochs=5)
+    found = race(garch.garch(values), course, full=True, progress=False)
+    for run in found.runs:
+        natural = run.posterior.variables(run.draws)
+        assert all((part > 0).all() for part in natural.values())
+        assert (natural["alpha1"] + natural["alpha2"] + natural["beta"] < 1).all()
+    assert found.runs[0].acceptance > 0.6
+    save(garch.series_figure(values, found.runs[-1]), tmp_path / "series.png")
+    assert (tmp_path / "series.png").stat().st_size > 10_000

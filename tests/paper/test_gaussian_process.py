@@ -1,0 +1,42 @@
+"""The Gaussian process: its likelihood against SciPy's, and what it predicts."""
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from scipy import stats
+
+from nnghmc import sample
+from nnghmc.paper import gaussian_process as gp
+from nnghmc.plots import save
+
+
+@pytest.fixture(scope="module")
+def seen():
+    return gp.observed(points=40)
+
+
+def test_the_likelihood_is_that_of_a_multivariate_normal(seen):
+    posterior = gp.gaussian_process(seen)
+    found = []
+    for length_scale, variance in ((2.0, 1.0), (0.7, 3.0)):
+        apart = np.sqrt(3) * gp.distances(seen.places, seen.places) / length_scale
+        covariance = variance * (1 + apart) * np.exp(-apart) + gp.NOISE * np.eye(40)
+        expected = stats.multivariate_normal(cov=covariance).logpdf(seen.values)
+        parameters = {"length_scale": jnp.log(length_scale), "variance": jnp.log(variance)}
+        found.append(posterior.log_likelihood(parameters, posterior.data) - expected)
+    np.testing.assert_allclose(found[0], found[1], rtol=1e-9)  # up to a constant
+
+
+def test_predictions_follow_the_values_and_widen_away_from_them(seen, tmp_path):
+    run = sample(
+        gp.gaussian_process(seen), 50, 2, method="hmc", step_size=0.2, warmup=20, progress=False
+    )
+    mean, spread = gp.prediction(seen, seen.places, run)
+    assert np.corrcoef(mean, seen.values)[0, 1] > 0.9
+    _, far = gp.prediction(seen, seen.places + 20, run)
+    assert far.min() > spread.max()
+    np.testing.assert_allclose(
+        far.mean(), np.sqrt(run.posterior.variables(run.draws)["variance"].mean()), rtol=0.05
+    )
+    save(gp.prediction_figure(seen, run, run), tmp_path / "bands.png")
+    assert (tmp_path / "bands.png").stat().st_size > 10_000
