@@ -1,14 +1,13 @@
 """Posteriors that people wait for, and some that are cheap or hostile."""
 
-import os
 from functools import cache
-from pathlib import Path
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from nnghmc import Posterior, from_log_density
+from nnghmc.paper import regressions
 from nnghmc.paper.targets import banana, logistic, logistic_log_likelihood
 
 
@@ -30,34 +29,11 @@ def poisson(rows=20_000, columns=50):
 
 
 def cover_type():
-    """The measurements of Cover Type, standardised, its indicators; whether it is lodgepole pine.
-
-    The indicators of wilderness and of soil sum to one each: the most frequent of either is left
-    out, and there is an intercept.
-    """
-    folder = os.environ.get("NNGHMC_DATA")
-    if folder is None:
-        raise SystemExit("Cover Type is real data: point NNGHMC_DATA at the folder that holds it.")
-    import pandas
-
-    file = Path(folder) / "covtype" / "covtype.data.xz"
-    table = pandas.read_csv(file, header=None).to_numpy(float)
-    measured, wilderness, soil = np.split(table[:, :54], [10, 14], axis=1)
-    measured = (measured - measured.mean(axis=0)) / measured.std(axis=0)
-    others = [np.delete(part, part.sum(axis=0).argmax(), axis=1) for part in (wilderness, soil)]
-    features = np.column_stack([np.ones(len(table)), measured, *others])
-    return features, (table[:, 54] == 2).astype(float)
-
-
-def cover_type_regression(scale=1.0):
-    """Logistic regression with a Laplace prior."""
-    features, labels = cover_type()
-
-    def log_prior(beta):
-        return -jnp.sum(jnp.abs(beta)) / scale
-
-    data = {"features": features, "labels": labels}
-    return Posterior(logistic_log_likelihood, log_prior, data, np.zeros(features.shape[1]))
+    """Of the real data, with a Laplace prior; no help from a start at the mode."""
+    regression = regressions.cover_type()
+    data = {"features": regression.features, "labels": regression.labels}
+    start = np.zeros(regression.features.shape[1])
+    return Posterior(logistic_log_likelihood, regressions.laplace_log_prior, data, start)
 
 
 def garch(length=1000):
@@ -197,7 +173,7 @@ def eight_schools():
 TARGETS = {
     "logistic 50,000 × 200": logistic,
     "logistic 500,000 × 50": lambda: logistic(500_000, 50),
-    "Cover Type": cover_type_regression,
+    "Cover Type": cover_type,
     "Poisson 20,000 × 51": poisson,
     "GARCH(2, 1)": garch,
     "Gaussian process": gaussian_process,

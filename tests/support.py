@@ -9,6 +9,8 @@ import numpy as np
 from scipy import stats
 
 from nnghmc import GradientMLP, TrainingSchedule
+from nnghmc.paper.data import COVER_TYPE
+from nnghmc.paper.regressions import Regression
 from nnghmc.paper.targets import Banana
 from nnghmc.surrogates.gradient_mlp import NetworkGradient
 from nnghmc.surrogates.scaling import Standardisation
@@ -145,3 +147,11 @@ def assert_same_distribution(ends, exact):
     z = (a.mean(axis=0) - b.mean(axis=0)) / error
     bound = stats.norm.isf(FALSE_ALARMS / 2 / len(z))
     assert np.abs(z).max() < bound, f"z = {np.round(z, 1)}, bound {bound:.1f}"
+
+
+def regression_of_data(rows=2000, columns=4):
+    """In the place of one of the paper's data sets."""
+    generator = np.random.default_rng(0)
+    features = generator.normal(size=(rows, columns))
+    labels = features @ np.linspace(-1, 1, columns) + generator.logistic(size=rows) > 0
+    return Regression(features, labels.astype(float), COVER_TYPE, "")

@@ -23,7 +23,7 @@ from nnghmc.posterior import GradientFn, Posterior
 from nnghmc.surrogates import GradientData, GradientMLP, Training, fit
 
 POINTS = (50, 200, 1000, 5000)
-STEP_SIZE, NUM_STEPS, STARTS = 0.01, 150, 40
+STEP_SIZE, NUM_STEPS, STARTS = 0.0025, 600, 40
 """Steps so small that the integrator's own error is far below that of any gradient learned."""
 SETTINGS = (
     "The banana, networks of 100 units trained for 200 epochs at independent draws of it; "
