@@ -8,10 +8,10 @@ SETUP := $(VENV)/.installed
 TOOLS := $(VENV)/.tools
 RIVALS := $(VENV)/.rivals
 
-.PHONY: help demo test install check format lock clean bench quick
+.PHONY: help demo test install check format lock clean bench quick reproduce
 
 help:  ## Show this list
-	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 demo: $(SETUP)  ## Sample the paper's banana by HMC and NNgHMC; table and figures into output/demo
 	$(BIN)/nnghmc demo --out output/demo
@@ -36,6 +36,9 @@ bench: $(RIVALS)  ## Measure everything, NUTS beside it: hours; writes benchmark
 	$(BIN)/python benchmarks/default_model.py
 	$(BIN)/python benchmarks/falling_back.py
 	$(BIN)/python benchmarks/against_nuts.py
+
+reproduce: $(SETUP)  ## Repeat the paper's experiments in their quick form: an hour; writes docs/reproduction.md
+	$(BIN)/nnghmc reproduce all --quick --out docs
 
 quick: $(RIVALS)  ## A few minutes of the benchmark against NUTS; writes nothing
 	$(BIN)/python benchmarks/against_nuts.py --quick

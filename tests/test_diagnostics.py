@@ -7,6 +7,7 @@ from nnghmc.diagnostics import (
     judgements,
     load_arviz,
     longest_stay,
+    mean_bfmi,
     paper_ess,
     quiet_arviz,
     rhat,
@@ -58,7 +59,27 @@ def stats_like(draws, acceptance=0.9, diverging=0):
     rates = np.full(draws.shape[:2], acceptance)
     flags = np.zeros(draws.shape[:2], bool)
     flags.flat[:diverging] = True
-    return {"acceptance_rate": rates, "diverging": flags, "lp": -(draws**2).sum(axis=2)}
+    lp = -(draws**2).sum(axis=2)
+    energy = np.random.default_rng(1).normal(size=lp.shape)
+    return {"acceptance_rate": rates, "diverging": flags, "lp": lp, "energy": energy}
+
+
+@pytest.mark.parametrize(("correlation", "noted"), [(0.0, False), (0.5, False), (0.8, True)])
+def test_energies_that_change_too_little_are_told(correlation, noted):
+    """E-BFMI is 2 (1 - φ) for energies of autocorrelation φ."""
+    draws = np.random.default_rng(0).normal(size=(4, 1000, 2))
+    energies = autoregression(correlation, length=1000)[..., 0]
+    assert mean_bfmi(energies) == pytest.approx(2 * (1 - correlation), rel=0.05)
+    stats = stats_like(draws) | {"energy": energies}
+    notes = judgements(draws, stats, Convergence.of(draws), ["a", "b"])
+    assert any("E-BFMI" in note for note in notes) is noted
+
+
+def test_energies_are_not_judged_by_a_few_draws():
+    draws = np.random.default_rng(0).normal(size=(4, 20, 2))
+    stats = stats_like(draws) | {"energy": np.cumsum(np.ones((4, 20)), axis=1)}
+    notes = judgements(draws, stats, Convergence.of(draws), ["a", "b"])
+    assert not any("E-BFMI" in note for note in notes)
 
 
 def test_good_draws_need_no_words():

@@ -14,6 +14,8 @@ LARGEST_RHAT = 1.01
 LEAST_ESS_A_CHAIN = 100
 LEAST_ACCEPTANCE = 0.2
 LEAST_DRAWS_FOR_TAILS = 200
+LEAST_BFMI, LEAST_DRAWS_FOR_BFMI = 0.6, 100
+"""Stan's users know 0.3 for a single chain; the mean over chains can be judged more closely."""
 LONGEST_STAY = 100
 """Draws in a row in one place; where a fifth is accepted, chance alone never does that."""
 
@@ -120,6 +122,12 @@ def longest_stay(log_densities: np.ndarray) -> int:
     return longest
 
 
+def mean_bfmi(energies: np.ndarray) -> float:
+    """ArviZ's estimated Bayesian fraction of missing information of energies (chains, draws)."""
+    with quiet_arviz() as arviz:
+        return float(np.mean(arviz.bfmi(energies)))
+
+
 class Convergence(NamedTuple):
     """What ArviZ finds of each coordinate."""
 
@@ -190,6 +198,7 @@ def judgements(
     if stuck == chains:
         return notes
     notes += _heavy_tails(draws, coordinate_names)
+    notes += _slow_energies(stats["energy"])
     values = np.append(convergence.rhat, rhat(stats["lp"][..., np.newaxis]))
     if not values.max() <= LARGEST_RHAT:
         worst = int(np.argmax(np.nan_to_num(values, nan=np.inf)))
@@ -219,6 +228,16 @@ def _heavy_tails(draws: np.ndarray, coordinate_names: list[str]) -> list[str]:
     return [
         f"the tails of {coordinate_names[worst]} are so heavy (Pareto k {shapes[worst]:.2f}) that "
         "it may have no variance; do not trust its mean and standard deviation, use quantiles"
+    ]
+
+
+def _slow_energies(energies: np.ndarray) -> list[str]:
+    if energies.size < LEAST_DRAWS_FOR_BFMI or not (found := mean_bfmi(energies)) < LEAST_BFMI:
+        return []
+    return [
+        f"E-BFMI is {found:.2f}, below {LEAST_BFMI}: from draw to draw the energy changes too "
+        "little, as in a funnel, and narrow or far places may be missing; write the model in other "
+        "coordinates"
     ]
 
 

@@ -12,36 +12,26 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from nnghmc import GradientMLP, Training, TrainingSchedule, sample
+from nnghmc import sample
 from nnghmc.diagnostics import load_arviz
+from nnghmc.paper.gaussian import both, figure, table
 from nnghmc.paper.targets import gaussian, gaussian_variances
 
 FALSE_ALARMS = 1e-3
-CHAINS = 2
-TUNING = {"step_size": 0.5, "num_steps": (1, 100), "progress": False}
 
 
 @pytest.fixture(scope="module")
 def runs():
-    posterior = gaussian()
-    learned = {
-        "network": GradientMLP(100),
-        "training": Training(epochs=10, held_out=0.0),  # the paper learns from all
-        "schedule": TrainingSchedule.once(50 // CHAINS, tolerance=0.5),
-    }
-    return {
-        "hmc": sample(posterior, 4000, CHAINS, method="hmc", **TUNING),
-        "nnghmc": sample(posterior, 4000, CHAINS, method="nnghmc", **TUNING, **learned),
-    }
+    return both(4000, progress=False)
 
 
 def test_acceptance(runs):
-    assert runs["hmc"].acceptance == pytest.approx(0.80, abs=0.03)
-    assert runs["nnghmc"].handed_over
-    assert runs["nnghmc"].acceptance >= 0.5
+    assert runs["standard HMC"].acceptance == pytest.approx(0.80, abs=0.03)
+    assert runs["NNgHMC"].handed_over
+    assert runs["NNgHMC"].acceptance >= 0.5
 
 
-@pytest.mark.parametrize("method", ["hmc", "nnghmc"])
+@pytest.mark.parametrize("method", ["standard HMC", "NNgHMC"])
 def test_every_variance_is_recovered(runs, method):
     squares = runs[method].draws ** 2 / gaussian_variances()
     arviz = load_arviz()
@@ -65,3 +55,10 @@ def test_acceptance_swings_with_the_phase_of_the_stiffest_direction(num_steps, a
         progress=False,
     )
     assert run.acceptance == pytest.approx(acceptance, abs=0.02)
+
+
+def test_table_and_figure(runs):
+    rows = table(runs).rows
+    assert [row[2] for row in rows] == ["0.70", "0.50"]
+    assert [float(row[3]) for row in rows] == pytest.approx([0.1, 0.1], rel=0.2)
+    assert len(figure(runs).axes) == 2

@@ -1,12 +1,14 @@
 """The Gaussian process: its likelihood against SciPy's, and what it predicts."""
 
+from dataclasses import replace
+
 import jax.numpy as jnp
 import numpy as np
 import pytest
 from scipy import stats
 
-from nnghmc import sample
 from nnghmc.paper import gaussian_process as gp
+from nnghmc.paper.race import STANDARD, race
 from nnghmc.plots import save
 
 
@@ -27,16 +29,25 @@ def test_the_likelihood_is_that_of_a_multivariate_normal(seen):
     np.testing.assert_allclose(found[0], found[1], rtol=1e-9)  # up to a constant
 
 
-def test_predictions_follow_the_values_and_widen_away_from_them(seen, tmp_path):
-    run = sample(
-        gp.gaussian_process(seen), 50, 2, method="hmc", step_size=0.2, warmup=20, progress=False
-    )
+@pytest.fixture(scope="module")
+def found(seen):
+    course = replace(gp.COURSE, draws=400, collected=80, quick=None, epochs=20)
+    return race(gp.gaussian_process(seen), course, full=True, progress=False)
+
+
+def test_the_race_is_run_by_all_three(found):
+    assert [run.acceptance > 0.6 for run in found.runs] == [True] * 3
+    means = [run.posterior.variables(run.draws)["variance"].mean() for run in found.runs]
+    assert max(means) < 1.5 * min(means)
+
+
+def test_predictions_follow_the_values_and_widen_away_from_them(seen, found, tmp_path):
+    run = found[STANDARD]
     mean, spread = gp.prediction(seen, seen.places, run)
     assert np.corrcoef(mean, seen.values)[0, 1] > 0.9
     _, far = gp.prediction(seen, seen.places + 20, run)
     assert far.min() > spread.max()
-    np.testing.assert_allclose(
-        far.mean(), np.sqrt(run.posterior.variables(run.draws)["variance"].mean()), rtol=0.05
-    )
+    variances = run.posterior.variables(run.draws)["variance"]
+    assert far.mean() == pytest.approx(np.sqrt(variances.mean()), rel=0.05)
     save(gp.prediction_figure(seen, run, run), tmp_path / "bands.png")
     assert (tmp_path / "bands.png").stat().st_size > 10_000

@@ -4,7 +4,12 @@ import numpy as np
 import pytest
 
 from nnghmc import GradientData
-from nnghmc.warmup.adaptation import MOST_STEPS, Adaptation, refined_inverse_mass_matrix
+from nnghmc.warmup.adaptation import (
+    LEFT_BEHIND,
+    MOST_STEPS,
+    Adaptation,
+    refined_inverse_mass_matrix,
+)
 
 
 def gaussian_data(number, covariance, seed=0):
@@ -73,7 +78,7 @@ def test_a_chain_that_is_left_behind_shortens_the_steps_of_all():
     rates[3] = 0.0
     adaptation = Adaptation(0.5, np.ones(2))
     seen = adaptation.after(SimpleNamespace(stats={"acceptance_rate": rates}, length=20))
-    assert seen == pytest.approx(0.25)
+    assert seen == pytest.approx(LEFT_BEHIND)
     assert adaptation.step_size < 0.5
 
 

@@ -22,7 +22,7 @@ from nnghmc.paper.targets import Banana, banana
 from nnghmc.posterior import GradientFn, Posterior
 from nnghmc.surrogates import GradientData, GradientMLP, Training, fit
 
-POINTS = (50, 200, 1000, 5000)
+POINTS = (50, 500, 5000)
 STEP_SIZE, NUM_STEPS, STARTS = 0.0025, 600, 40
 """Steps so small that the integrator's own error is far below that of any gradient learned."""
 SETTINGS = (
@@ -162,6 +162,7 @@ def figure(found: list[Measured]) -> Figure:
         right.plot(times[1:], np.median(one.bounds, axis=0)[1:], ":", color=colour)
     left.set(xscale="log", yscale="log", xlabel="largest gradient error", ylabel="energy drift")
     right.set(yscale="log", xlabel="time", ylabel="distance from the true path; bound dotted")
+    right.set_ylim(1e-6, 1e3)
     left.legend(frameon=False)
     drawing.tight_layout()
     return drawing

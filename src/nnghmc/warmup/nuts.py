@@ -14,7 +14,7 @@ from nnghmc.warmup.adaptation import Adaptation, as_tuning
 ROUNDS = (5, 5, 5, 5, 10, 10, 10, 10, 20, 20, 20, 20, 40, 40, 40, 40)
 ROUNDS_IN_THE_BULK = (10, 10, 20, 20, 40)
 """Where the chains have been found to agree before."""
-FURTHER_ROUNDS = (50,) * 14
+FURTHER_ROUNDS = (50,) * 6
 CHAINS_TO_POOL = 4
 """With fewer chains than this the rounds are longer, so that they say as much."""
 AGREEMENT = 1.05
