@@ -69,8 +69,8 @@ def one_run(target, sampler, seed):
         "rhat": float(np.nanmax(rhat(made.draws))),
         "gradients": gradients,
         "potentials": made.potentials,
-        "title": made.title,
-        "notes": list(made.notes),
+        "title": made.run.title if made.run else "",
+        "notes": list(made.run.notes) if made.run else [],
     }
     if sampler == "nnghmc":
         found |= disagreement(target, made.draws)

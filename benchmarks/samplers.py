@@ -13,7 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from chains_by_nuts import chains_by_nuts
-from nnghmc import sample
+from nnghmc import Run, sample
 from nnghmc.provenance import cores
 from references import reference
 from targets import posterior_of
@@ -42,17 +42,17 @@ PAPER = {
 
 
 class Made(NamedTuple):
-    """Draws, all chains' true evaluations, and what a run has to say of itself.
+    """Draws, all chains' true evaluations, and our own run, which has more to say of itself.
 
-    `before` are the gradients before the first kept draw, where that is told apart.
+    `before` are the gradients before the first kept draw. What a run says is worked out when it is
+    asked, after the clock has stopped: the others are not asked for diagnostics either.
     """
 
     draws: np.ndarray
     gradients: int
-    before: int = 0
+    before: int
     potentials: int = 0
-    title: str = ""
-    notes: tuple[str, ...] = ()
+    run: Run | None = None
 
 
 def ours(target, length, **settings):
@@ -63,7 +63,7 @@ def ours(target, length, **settings):
         cost = made.cost
         gradients, potentials = cost.total.true_gradients, cost.total.true_potentials
         before = gradients - cost.sample.true_gradients
-        return Made(made.draws, gradients, before, potentials, made.title, made.notes)
+        return Made(made.draws, gradients, before, potentials, made)
 
     return run
 

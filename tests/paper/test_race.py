@@ -39,7 +39,7 @@ def found():
 
 
 def test_the_draws_are_those_of_the_quick_form(found):
-    assert [run.draws.shape[:2] for run in found.runs] == [(4, 100), (4, 200), (4, 200)]
+    assert [run.draws.shape[:2] for run in found.runs] == [(4, 100), (4, 200), (4, 225)]
     learned = found[AS_THE_PAPER]
     assert learned.handed_over
     assert len(learned.gradient_data.without_starts()) == 100 * COURSE.num_steps

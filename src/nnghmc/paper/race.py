@@ -237,7 +237,8 @@ class Runner:
 
     def as_we_would(self) -> Leg:
         """With nothing told but the number of draws."""
-        return Leg(AS_WE_WOULD, self.by(self.made.learned), self.course.draws)
+        made = self.made.collected + self.made.learned
+        return Leg(AS_WE_WOULD, self.by(made), self.course.draws)
 
 
 def race(
