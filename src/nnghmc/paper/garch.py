@@ -125,11 +125,11 @@ def series_figure(values: np.ndarray, run: Run) -> Figure:
     means = Natural(*(float(natural[name].mean()) for name in Natural._fields))
     drawing, axis = plt.subplots(figsize=(11, 3.4))
     axis.plot(values, color="0.6", linewidth=0.6, label="observations")
-    shown = {"2 sd, the truth": TRUTH, "2 sd, at the posterior mean": means}
-    for (name, parameters), colour in zip(shown.items(), plots.COLOURS, strict=False):
-        axis.plot(2 * spreads(values, parameters), color=colour, linewidth=0.9, label=name)
+    shown = {"2 sd, at the posterior mean": (means, "-"), "2 sd, the truth": (TRUTH, ":")}
+    for (name, (parameters, line)), colour in zip(shown.items(), plots.COLOURS, strict=False):
+        axis.plot(2 * spreads(values, parameters), line, color=colour, linewidth=1, label=name)
     axis.set(xlabel="time", ylabel="observation", xlim=(0, len(values)))
-    axis.legend(frameon=False, ncols=3, loc="upper center")
+    axis.legend(frameon=False, ncols=3, loc="lower center")
     drawing.tight_layout()
     return drawing
 
