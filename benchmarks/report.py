@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+from nnghmc.paper.experiment import markdown_table
 from nnghmc.provenance import provenance
 
 RESULTS = Path(__file__).parent / "results"
@@ -13,9 +14,8 @@ def file_name(words):
 
 
 def table(header, rows):
-    """Lines of a Markdown table; the first column is text, the others are numbers."""
-    aligned = ["---"] + ["---:"] * (len(header) - 1)
-    return ["", *("| " + " | ".join(row) + " |" for row in (header, aligned, *rows)), ""]
+    """Lines of a Markdown table, apart from what stands before and after."""
+    return ["", *markdown_table(header, rows), ""]
 
 
 def publish(name, title, lines, *, quick):

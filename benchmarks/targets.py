@@ -8,7 +8,7 @@ import numpy as np
 
 from nnghmc import Posterior, from_log_density
 from nnghmc.paper import regressions
-from nnghmc.paper.targets import banana, logistic, logistic_log_likelihood
+from nnghmc.paper.targets import banana, logistic
 
 
 def poisson(rows=20_000, columns=50):
@@ -31,9 +31,8 @@ def poisson(rows=20_000, columns=50):
 def cover_type():
     """Of the real data, with a Laplace prior; no help from a start at the mode."""
     regression = regressions.cover_type()
-    data = {"features": regression.features, "labels": regression.labels}
     start = np.zeros(regression.features.shape[1])
-    return Posterior(logistic_log_likelihood, regressions.laplace_log_prior, data, start)
+    return regression.posterior(regressions.laplace_log_prior, start)
 
 
 def garch(length=1000):

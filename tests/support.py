@@ -155,3 +155,15 @@ def regression_of_data(rows=2000, columns=4):
     features = generator.normal(size=(rows, columns))
     labels = features @ np.linspace(-1, 1, columns) + generator.logistic(size=rows) > 0
     return Regression(features, labels.astype(float), COVER_TYPE, "")
+
+
+def remembered(monkeypatch, module, name):
+    """A list of all that a function of a module gives from now on."""
+    function, given = getattr(module, name), []
+
+    def remembering(*arguments, **settings):
+        given.append(function(*arguments, **settings))
+        return given[-1]
+
+    monkeypatch.setattr(module, name, remembering)
+    return given

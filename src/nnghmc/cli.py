@@ -259,20 +259,16 @@ def reproduce(
 
 def _reproduce(name: str, full: bool, seed: int, progress: bool, folder: Path | None) -> None:
     from nnghmc.paper.experiments import EXPERIMENTS
-    from nnghmc.paper.page import write_page, write_part
+    from nnghmc.paper.page import PAGE, PARTS, files_of, write_page
 
     experiment = EXPERIMENTS[name]
     result = _unless_interrupted(partial(experiment.run, full, seed, progress))
     _say(f"{name}: {experiment.shows}\n\n{result}\n\n{provenance()}\n")
     if folder is not None:
         command = f"nnghmc reproduce {name} {'--full' if full else '--quick'}"
-        try:
-            written = write_part(folder, name, experiment.shows, command, result)
-            written.append(write_page(folder, EXPERIMENTS))
-        except OSError as error:
-            raise SettingsError(f"{folder} could not be written to: {error}") from None
-        for path in written:
-            _say(f"wrote {path}")
+        _checked_folder(folder / PARTS)
+        files = files_of(name, experiment.shows, command, result)
+        _write(folder, [*files, (PAGE, partial(write_page, EXPERIMENTS))])
 
 
 def _unless_interrupted(work: Callable[[], Done]) -> Done:

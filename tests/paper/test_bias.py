@@ -5,6 +5,7 @@ import pytest
 from scipy import stats
 
 from nnghmc.paper import bias
+from nnghmc.paper.experiment import z_of_spreads
 from nnghmc.plots import save
 
 FALSE_ALARMS = 1e-3
@@ -28,7 +29,7 @@ def test_the_grid_is_fine_and_wide_enough(truth):
 def test_exact_methods_agree_with_the_grid(runs, truth):
     exact = [run for run in runs.values() if run.exact]
     assert len(exact) == 3
-    z = np.array([bias.z_of_spreads(run, truth) for run in exact])
+    z = np.array([z_of_spreads(run.draws, truth.spreads) for run in exact])
     assert np.abs(z).max() < stats.norm.isf(FALSE_ALARMS / 2 / z.size)
 
 
@@ -38,7 +39,7 @@ def test_sghmc_does_not_and_the_less_the_larger_its_step(runs, truth):
         for step in bias.STEP_SIZES
     ]
     assert (np.diff(spreads, axis=0) > 0).all()
-    z = bias.z_of_spreads(runs[f"SGHMC, step {bias.STEP_SIZES[-1]:g}"], truth)
+    z = z_of_spreads(runs[f"SGHMC, step {bias.STEP_SIZES[-1]:g}"].draws, truth.spreads)
     assert (z > 10).all()
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from nnghmc.paper import covertype
 from nnghmc.paper.covertype import CORRECTED
-from nnghmc.paper.race import AS_THE_PAPER, AS_WE_WOULD, STANDARD
+from nnghmc.paper.race import AS_THE_PAPER, AS_WE_WOULD, STANDARD, Runner
 from nnghmc.paper.regressions import laplace_log_prior
 from nnghmc.plots import save
 from support import regression_of_data
@@ -18,18 +18,23 @@ def posterior():
 
 
 @pytest.fixture(scope="module")
-def found(posterior):
+def runner(posterior):
     course = replace(
         covertype.COURSE, step_size=0.03, draws=2000, collected=200, warmup=20, epochs=10
     )
-    return covertype.whole_race(posterior, course, full=True, progress=False, batch=500)
+    return Runner(posterior, course, full=True, progress=False)
 
 
 @pytest.fixture(scope="module")
-def biased(posterior):
+def found(runner):
+    return covertype.whole_race(runner, batch=500)
+
+
+@pytest.fixture(scope="module")
+def biased(runner):
     monkeypatch = pytest.MonkeyPatch()
     monkeypatch.setattr(covertype, "LEARNING_RATES", (4e-3, 4e-5))
-    runs = covertype.stochastic_runs(posterior, 2000, seed=0, progress=False, batch=100)
+    runs = covertype.stochastic_runs(runner, 2000, batch=100)
     monkeypatch.undo()
     return runs
 

@@ -4,6 +4,7 @@ import gzip
 import hashlib
 import lzma
 import os
+from io import BytesIO
 from zipfile import ZipFile
 
 import numpy as np
@@ -107,10 +108,8 @@ def test_every_data_set_names_its_owners_and_its_licence(known):
     assert all(file.url.startswith("https://") for file in known.files)
 
 
-def use(monkeypatch, known, *contents):
-    """Let a data set have these contents."""
-    from io import BytesIO
-
+def use(monkeypatch, *contents):
+    """Let every data set have these contents."""
     monkeypatch.setattr(DataSet, "contents", lambda self: [BytesIO(part) for part in contents])
 
 
@@ -124,7 +123,7 @@ def test_cover_type_has_an_intercept_and_no_indicators_that_sum_to_one(monkeypat
     wilderness = np.eye(4)[np.r_[np.ones(10, int), generator.integers(0, 4, 20)]]
     soil = np.eye(40)[np.arange(30) % 40]
     kinds = 1 + np.arange(30) % 7
-    use(monkeypatch, data.COVER_TYPE, as_csv(np.column_stack([measured, wilderness, soil, kinds])))
+    use(monkeypatch, as_csv(np.column_stack([measured, wilderness, soil, kinds])))
     found = regressions.cover_type()
     assert found.features.shape == (30, 1 + 10 + 3 + 39)
     np.testing.assert_allclose(found.features[:, 0], 1)
@@ -151,7 +150,7 @@ def test_online_news_keeps_the_44_columns_that_are_measured(monkeypatch):
     table = news_table()
     monkeypatch.setattr(regressions, "NEWS_SHAPE", (40, 61))
     monkeypatch.setattr(regressions, "NEWS_MEAN_SHARES", 20.5)
-    use(monkeypatch, data.ONLINE_NEWS, table.to_csv(index=False).replace(",", ", ").encode())
+    use(monkeypatch, table.to_csv(index=False).replace(",", ", ").encode())
     found = regressions.online_news()
     assert found.features.shape == (40, 44)
     np.testing.assert_allclose(found.features.std(axis=0), 1)
@@ -159,13 +158,13 @@ def test_online_news_keeps_the_44_columns_that_are_measured(monkeypatch):
 
 
 def test_online_news_of_another_shape_is_refused(monkeypatch):
-    use(monkeypatch, data.ONLINE_NEWS, news_table().to_csv(index=False).encode())
+    use(monkeypatch, news_table().to_csv(index=False).encode())
     with pytest.raises(DataError, match="39,644 rows"):
         regressions.online_news()
 
 
 def test_census_income_is_read_from_indices_of_what_is_present(monkeypatch):
-    use(monkeypatch, data.CENSUS_INCOME, b"-1 3:1 11:1 \n+1 1:1 123:1\n", b"+1 2:1\n")
+    use(monkeypatch, b"-1 3:1 11:1 \n+1 1:1 123:1\n", b"+1 2:1\n")
     found = regressions.census_income()
     assert found.features.shape == (3, 123)
     assert [list(np.flatnonzero(row)) for row in found.features] == [[2, 10], [0, 122], [1]]
@@ -176,7 +175,7 @@ def test_dota2_loses_its_constant_columns(monkeypatch):
     generator = np.random.default_rng(0)
     table = generator.integers(-1, 2, (20, 117)).astype(float)
     table[:, [27, 111]] = 0
-    use(monkeypatch, data.DOTA2, as_csv(table[:15]), as_csv(table[15:]))
+    use(monkeypatch, as_csv(table[:15]), as_csv(table[15:]))
     found = regressions.dota2()
     assert found.features.shape == (20, 114)
     assert np.isfinite(found.features).all()

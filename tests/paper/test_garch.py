@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from nnghmc.paper import garch
-from nnghmc.paper.race import race
+from support import remembered
 
 
 def test_the_likelihood_is_that_of_the_recursion():
@@ -43,13 +43,7 @@ def test_the_experiment_at_a_small_size(monkeypatch):
     course = replace(garch.COURSE, draws=800, collected=200, warmup=20, epochs=5)
     monkeypatch.setattr(garch, "COURSE", course)
     monkeypatch.setattr(garch, "series", partial(garch.series, 200))
-    races = []
-
-    def kept(*arguments):
-        races.append(race(*arguments))
-        return races[-1]
-
-    monkeypatch.setattr(garch, "race", kept)
+    races = remembered(monkeypatch, garch, "race")
     result = garch.run(progress=False)
     for run in races[0].runs:
         natural = run.posterior.variables(run.draws)

@@ -2,21 +2,14 @@
 
 from nnghmc.paper import uci
 from nnghmc.paper.race import AS_THE_PAPER
-from support import regression_of_data
+from support import regression_of_data, remembered
 
 
 def test_each_share_of_the_draws_is_learned_from(monkeypatch):
     case = uci.Case(regression_of_data, 0.03, 4.27, num_steps=5)
     monkeypatch.setattr(uci, "DRAWS", 400)
     monkeypatch.setattr(uci, "CASES", {"Small": case})
-    races = []
-
-    def kept(*arguments):
-        races.append(one_race(*arguments))
-        return races[-1]
-
-    one_race = uci.one_race
-    monkeypatch.setattr(uci, "one_race", kept)
+    races = remembered(monkeypatch, uci, "one_race")
     _, table, words, _ = uci.run(full=True, progress=False).told
     legs = races[0].legs
     assert [leg.name for leg in legs[1:4]] == [

@@ -15,9 +15,8 @@ from matplotlib.figure import Figure
 from scipy import stats
 
 from nnghmc import plots
-from nnghmc.diagnostics import standard_errors
 from nnghmc.methods import MiniBatches
-from nnghmc.paper.experiment import Result, Table, whole_run
+from nnghmc.paper.experiment import Result, Table, whole_run, z_of_spreads
 from nnghmc.paper.targets import logistic
 from nnghmc.posterior import Posterior
 from nnghmc.run import Run
@@ -97,18 +96,12 @@ def all_runs(posterior: Posterior, draws: int, seed: int, progress: bool) -> dic
     return runs
 
 
-def z_of_spreads(run: Run, truth: Marginals) -> np.ndarray:
-    """How far the standard deviations are from the truth, in units of Monte Carlo error."""
-    spreads = run.draws.reshape(-1, run.draws.shape[2]).std(axis=0)
-    return (spreads - truth.spreads) / standard_errors(run.draws, "std")
-
-
 def table(runs: dict[str, Run], truth: Marginals) -> Table:
     """Standard deviations, and their distance from those of the grid."""
     rows = [("the grid", *_shown(truth.spreads, ".4f"), "", "", "")]
     for name, run in runs.items():
         spreads = _shown(run.draws.reshape(-1, 2).std(axis=0), ".4f")
-        z = _shown(z_of_spreads(run, truth), ".1f")
+        z = _shown(z_of_spreads(run.draws, truth.spreads), ".1f")
         rows.append((name, *spreads, *z, "yes" if run.exact else "no"))
     header = ("", "first sd", "second sd", "z", "z", "exact")
     return Table("Standard deviations of both coefficients, and z against the grid", header, rows)

@@ -7,10 +7,9 @@ from scipy import stats
 
 from nnghmc import plots
 from nnghmc.methods import MiniBatches
-from nnghmc.paper.experiment import Result, Table, whole_run
+from nnghmc.paper.experiment import Result, Table
 from nnghmc.paper.race import (
     AS_WE_WOULD,
-    CHAINS,
     Course,
     Draws,
     Leg,
@@ -19,7 +18,6 @@ from nnghmc.paper.race import (
     paper_row,
 )
 from nnghmc.paper.regressions import cover_type, laplace_log_prior
-from nnghmc.posterior import Posterior
 from nnghmc.run import Run
 from nnghmc.surrogates import GradientMLP
 
@@ -53,9 +51,9 @@ SETTINGS = (
 def run(full: bool = False, seed: int = 0, progress: bool = True) -> Result:
     """The race with corrected SGHMC in it, and the bias of SGHMC without correction."""
     regression = cover_type()
-    posterior = regression.posterior(laplace_log_prior)
-    found = whole_race(posterior, COURSE, full, seed, progress)
-    biased = stochastic_runs(posterior, COURSE.made(full).learned, seed, progress)
+    runner = Runner(regression.posterior(laplace_log_prior), COURSE, full, seed, progress)
+    found = whole_race(runner)
+    biased = stochastic_runs(runner, runner.made.learned)
     told: list[str | Table] = [
         f"{regression.words} {SETTINGS}",
         found.table("Cover Type, 2,000 draws (table 3)", PAPER),
@@ -69,46 +67,36 @@ def run(full: bool = False, seed: int = 0, progress: bool = True) -> Result:
     return Result(told, figures)
 
 
-def whole_race(
-    posterior: Posterior, course: Course, full: bool, seed: int = 0, progress: bool = True,
-    batch: int = BATCH,
-) -> Race:  # fmt: skip
+def whole_race(runner: Runner, batch: int = BATCH) -> Race:
     """Standard HMC, SGHMC with a Metropolis test, and NNgHMC both ways."""
-    runner = Runner(posterior, course, full, seed, progress)
     corrected = runner.by(
         runner.made.learned,
         method="metropolis-sghmc",
         mini_batches=MiniBatches(size=batch),
-        **course.tuning,
+        **runner.course.tuning,
     )
     return Race(
         (
             runner.standard(),
-            Leg(CORRECTED, corrected, course.draws),
+            Leg(CORRECTED, corrected, runner.course.draws),
             runner.as_the_paper(),
             runner.as_we_would(),
         )
     )
 
 
-def stochastic_runs(
-    posterior: Posterior, draws: int, seed: int, progress: bool, batch: int = BATCH
-) -> dict[str, Run]:
+def stochastic_runs(runner: Runner, draws: int, batch: int = BATCH) -> dict[str, Run]:
     """SGHMC with nothing to correct it, at each learning rate."""
     found = {}
     for rate in LEARNING_RATES:
         step_size = float(np.sqrt(rate))
-        found[f"SGHMC, η = {rate:g}"] = whole_run(
-            posterior,
-            draws // CHAINS,
-            CHAINS,
-            seed,
-            "sghmc",
+        found[f"SGHMC, η = {rate:g}"] = runner.by(
+            draws,
+            method="sghmc",
             step_size=step_size,
             num_steps=STEPS,
             warmup=WARMUP,
             mini_batches=MiniBatches(size=batch, friction=LOST / step_size),
-            progress=progress,
         )
     return found
 
@@ -121,13 +109,11 @@ def spreads_table(found: Race, biased: dict[str, Run]) -> Table:
     for name, run in shown.items():
         ratios = run.draws.std(axis=(0, 1)) / measure
         low, middle, high = np.quantile(ratios, (0.1, 0.5, 0.9))
-        rows.append((name, f"{low:.2f}", f"{middle:.2f}", f"{high:.2f}", _yes(run.exact)))
+        rows.append(
+            (name, f"{low:.2f}", f"{middle:.2f}", f"{high:.2f}", "yes" if run.exact else "no")
+        )
     title = f"Posterior standard deviations relative to those of {AS_WE_WOULD}"
     return Table(title, ("", "a tenth below", "median", "a tenth above", "exact"), rows)
-
-
-def _yes(exact: bool) -> str:
-    return "yes" if exact else "no"
 
 
 def marginals_figure(found: Race, biased: dict[str, Run], number: int = 3) -> Figure:
@@ -144,6 +130,8 @@ def marginals_figure(found: Race, biased: dict[str, Run], number: int = 3) -> Fi
                 smooth = stats.gaussian_kde(run.draws[:, :, coordinate].ravel())
                 axis.plot(grid, smooth(grid), color=colour, label=name, linewidth=1.1)
             axis.set(yticks=[], xlabel=f"coefficient {coordinate}")
+            axis.locator_params(axis="x", nbins=4)
+        row[0].set_ylabel("density")
         row[0].legend(frameon=False, fontsize=7, loc="upper left")
     drawing.tight_layout()
     return drawing
@@ -158,6 +146,7 @@ def traces_figure(found: Race) -> Figure:
     for axis, leg, colour in zip(axes, found.legs, plots.COLOURS, strict=False):
         axis.plot(leg.run.draws[0, :, slowest], color=colour, linewidth=0.7)
         axis.set_title(leg.name, fontsize=9, loc="left")
-    axes[-1].set_xlabel(f"draw of coefficient {slowest}, first chain")
+    axes[-1].set_xlabel("draw, first chain")
+    drawing.supylabel(f"coefficient {slowest}", fontsize=10)
     drawing.tight_layout()
     return drawing

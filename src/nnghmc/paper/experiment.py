@@ -4,8 +4,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
 from matplotlib.figure import Figure
 
+from nnghmc.diagnostics import standard_errors
 from nnghmc.run import Run
 from nnghmc.sampler import sample
 
@@ -41,9 +43,18 @@ class Table:
     @property
     def markdown(self) -> str:
         """The same for a page."""
-        sides = ["---"] + ["---:"] * (len(self.header) - 1)
-        lines = ["| " + " | ".join(line) + " |" for line in (self.header, sides, *self.rows)]
-        return "\n".join([f"**{self.title}**", "", *lines])
+        return "\n".join([f"**{self.title}**", "", *markdown_table(self.header, self.rows)])
+
+
+def markdown_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
+    """Its lines; the first column is words, the others are numbers."""
+    sides = ["---"] + ["---:"] * (len(header) - 1)
+    return ["| " + " | ".join(line) + " |" for line in (header, sides, *rows)]
+
+
+def z_of_spreads(draws: np.ndarray, spreads: np.ndarray) -> np.ndarray:
+    """How far standard deviations are from the true ones, in units of Monte Carlo error."""
+    return np.asarray((draws.std(axis=(0, 1)) - spreads) / standard_errors(draws, "std"))
 
 
 @dataclass(frozen=True)

@@ -36,7 +36,7 @@ class Experiment(NamedTuple):
     def words(self) -> str:
         """For the list."""
         needed = f"; needs {self.data}" if self.data else ""
-        return f"{self.shows} (quick {self.quick} min, full {self.full} min{needed})"
+        return f"{self.shows} (quick about {self.quick} min, full {self.full}{needed})"
 
 
 EXPERIMENTS = {

@@ -8,8 +8,7 @@ from matplotlib.figure import Figure
 from scipy import stats
 
 from nnghmc import plots
-from nnghmc.diagnostics import standard_errors
-from nnghmc.paper.experiment import Result, Table, whole_run
+from nnghmc.paper.experiment import Result, Table, whole_run, z_of_spreads
 from nnghmc.paper.targets import gaussian, gaussian_variances
 from nnghmc.run import Run
 from nnghmc.schedule import TrainingSchedule
@@ -51,14 +50,6 @@ def both(draws: int, seed: int = 0, progress: bool = True) -> dict[str, Run]:
     }
 
 
-def largest_z(run: Run) -> float:
-    """The largest distance of a standard deviation from the truth, in Monte Carlo errors."""
-    spreads = run.draws.std(axis=(0, 1))
-    return float(
-        np.abs((spreads - np.sqrt(gaussian_variances())) / standard_errors(run.draws, "std")).max()
-    )
-
-
 def table(runs: dict[str, Run]) -> Table:
     """Ours and the paper's acceptance; the extreme variances."""
     rows = [
@@ -67,7 +58,7 @@ def table(runs: dict[str, Run]) -> Table:
             f"{run.acceptance:.2f}",
             paper,
             *(f"{run.draws[:, :, coordinate].var():.3g}" for coordinate in EXTREMES),
-            f"{largest_z(run):.2f}",
+            f"{np.abs(z_of_spreads(run.draws, np.sqrt(gaussian_variances()))).max():.2f}",
         )
         for (name, run), paper in zip(runs.items(), ("0.70", "0.50"), strict=True)
     ]
@@ -87,6 +78,7 @@ def figure(runs: dict[str, Run]) -> Figure:
             values = run.draws[:, :, coordinate].ravel()
             axis.hist(values, 60, density=True, histtype="step", color=colour, label=title)
         axis.set(title=name, yticks=[], xlabel=f"x{coordinate + 1}")
+    axes[0].set_ylabel("density")
     axes[0].legend(frameon=False)
     drawing.tight_layout()
     return drawing

@@ -1,7 +1,9 @@
 """One page of all experiments that were made, in the order in which they are listed."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 from nnghmc import plots
 from nnghmc.paper.experiment import Result
@@ -17,23 +19,20 @@ tells when, where and with which versions.
 """
 
 
-def write_part(folder: Path, name: str, shows: str, command: str, result: Result) -> list[Path]:
-    """The part of one experiment and its figures; what was written."""
-    parts = folder / PARTS
-    parts.mkdir(parents=True, exist_ok=True)
-    for file, figure in result.figures.items():
-        plots.save(figure, parts / file)
+def files_of(
+    name: str, shows: str, command: str, result: Result
+) -> list[tuple[str, Callable[[Path], Any]]]:
+    """Names in the folder of the page, and what writes them: figures and the experiment's part."""
     pictures = [f"![{name}]({PARTS}/{file})" for file in result.figures]
     made = f"*`{command}`; {provenance()}*"
     text = "\n\n".join([f"## {name}: {shows}", result.markdown, *pictures, made])
-    (parts / f"{name}.md").write_text(text + "\n")
-    return [parts / file for file in (*result.figures, f"{name}.md")]
+    return [
+        *((f"{PARTS}/{file}", partial(plots.save, part)) for file, part in result.figures.items()),
+        (f"{PARTS}/{name}.md", lambda path: path.write_text(text + "\n")),
+    ]
 
 
-def write_page(folder: Path, names: Iterable[str]) -> Path:
+def write_page(names: Iterable[str], path: Path) -> None:
     """Join the parts that are there."""
-    parts = [folder / PARTS / f"{name}.md" for name in names]
-    texts = [HEAD, *(part.read_text() for part in parts if part.exists())]
-    page = folder / PAGE
-    page.write_text("\n".join(texts))
-    return page
+    parts = [path.parent / PARTS / f"{name}.md" for name in names]
+    path.write_text("\n".join([HEAD, *(part.read_text() for part in parts if part.exists())]))

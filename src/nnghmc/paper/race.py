@@ -7,6 +7,7 @@ sample sizes of a whole run are computed from the rates that were measured.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -109,7 +110,7 @@ class Leg:
             total += cost.compile_seconds + work
         return total
 
-    @property
+    @cached_property
     def sizes(self) -> np.ndarray:
         """Bulk ESS of each coordinate, of a whole run."""
         return bulk_ess(self.run.draws) / self.share

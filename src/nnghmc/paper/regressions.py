@@ -49,11 +49,16 @@ class Regression(NamedTuple):
             beta = beta - np.linalg.solve(self.features.T @ weighted + np.eye(len(beta)), slope)
         return beta
 
-    def posterior(self, log_prior: Callable[[Array], Array] | None = None) -> Posterior:
-        """With independent normal priors of variance 10, or another prior."""
+    def posterior(
+        self,
+        log_prior: Callable[[Array], Array] | None = None,
+        initial: np.ndarray | None = None,
+    ) -> Posterior:
+        """With independent normal priors of variance 10, from the mode; or as is said."""
         prior = log_prior or partial(normal_log_prior, variance=PRIOR_VARIANCE)
         data = {"features": self.features, "labels": self.labels}
-        return Posterior(logistic_log_likelihood, prior, data, self.mode())
+        start = self.mode() if initial is None else initial
+        return Posterior(logistic_log_likelihood, prior, data, start)
 
 
 def cover_type() -> Regression:
