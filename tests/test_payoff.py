@@ -11,7 +11,6 @@ def test_a_cheap_gradient_is_left_to_nuts():
     found = estimate(from_log_density(lambda q: -0.5 * jnp.sum(q**2), np.zeros(3)), draws=200)
     assert not found.pays
     assert "NUTS is the faster way" in str(found)
-    assert 0 < found.timings.potential < 0.1
 
 
 def test_an_expensive_one_pays():
@@ -23,6 +22,7 @@ def test_an_expensive_one_pays():
     assert found.pays
     assert "learning the gradient pays" in str(found)
     assert found.timings.gradient > found.timings.learned_step
+    assert 0 < found.timings.potential < 1
 
 
 def test_the_cheaper_way_is_the_one_that_takes_less_time():
