@@ -128,6 +128,7 @@ def test_acceptance_that_falls_behind_the_probe_is_told(monkeypatch):
 
 
 SHORT = Estimate(4, 1000, Timings(1e-3), 20.0, 15.0)
+BETWEEN = Estimate(4, 1000, Timings(1e-3), 40.0, 15.0)
 LONG = Estimate(4, 1000, Timings(1e-3), 400.0, 15.0)
 
 
@@ -259,10 +260,24 @@ def test_a_posterior_without_a_variance_is_told(way):
     assert any("no variance" in note for note in run.notes)
 
 
+def student():
+    """In 5 dimensions with 5 degrees of freedom."""
+    return from_log_density(lambda q: -5.0 * jnp.log1p(jnp.sum(q**2) / 5), np.zeros(5))
+
+
+@pytest.mark.parametrize(("expected", "tried"), [(BETWEEN, False), (LONG, True)])
+def test_heavy_tails_are_learned_only_where_there_is_time_to_fail(monkeypatch, expected, tried):
+    monkeypatch.setattr("nnghmc.automatic.estimate_run", lambda *_, **__: expected)
+    run = sample(student(), 50, 4, automatic=Automatic(network=Quadratic()), progress=False)
+    told = "\n".join(run.story)
+    assert ("tails too heavy to be learned" in told) == (not tried)
+    assert ("learned from" in told) == tried
+
+
 def test_tails_that_the_learned_gradient_would_close_off_are_left_to_nuts():
     """A Student distribution with 5 degrees of freedom has a variance, and draws must show it."""
     run = sample(
-        from_log_density(lambda q: -5.0 * jnp.log1p(jnp.sum(q**2) / 5), np.zeros(5)),
+        student(),
         1500,
         4,
         automatic=Automatic(way="learn", network=Quadratic(), least_acceptance=0.1),

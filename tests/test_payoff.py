@@ -37,6 +37,11 @@ def test_a_short_run_has_no_time_for_learning_that_fails():
     timings = Timings(2e-3)
     short, long, longer = (Estimate(4, 1000, timings, s, 1.0) for s in (20.0, 100.0, 1000.0))
     assert [part.can_afford_to_fail for part in (short, long, longer)] == [False, True, True]
+    likely = [part.can_afford_a_likely_failure for part in (short, long, longer)]
+    assert likely == [False, True, True]
+    between = Estimate(4, 1000, timings, 50.0, 1.0)
+    assert between.can_afford_to_fail
+    assert not between.can_afford_a_likely_failure
     assert short.affordable_refits == 0
     assert long.affordable_refits < longer.affordable_refits
     assert ATTEMPT_SECONDS + REFIT_SECONDS * longer.affordable_refits <= 0.15 * 1000

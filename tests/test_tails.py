@@ -34,6 +34,8 @@ def rays_of(potential, positions, potentials):
 def test_the_index_of_a_student_distribution_is_found(freedom, dim):
     rays = rays_of(*student(freedom, dim))
     assert rays.index == pytest.approx(freedom, rel=0.35, abs=0.3)
+    if freedom <= 2:
+        assert rays.heavy
 
 
 @pytest.mark.parametrize("dim", [1, 50])
@@ -41,6 +43,7 @@ def test_a_normal_has_no_such_tails(dim):
     positions = np.random.default_rng(0).normal(size=(4, 500, dim))
     rays = rays_of(lambda q: 0.5 * jnp.sum(q**2), positions, 0.5 * (positions**2).sum(axis=2))
     assert rays.index > 10
+    assert not rays.heavy
 
 
 def test_a_quadratic_closes_off_heavy_tails_and_not_those_of_a_normal():
@@ -70,6 +73,7 @@ def one_heavy_tail(dim=10, freedom=3.0):
 def test_a_single_heavy_tail_is_found_among_light_ones():
     rays = rays_of(*one_heavy_tail())
     assert rays.index == pytest.approx(3.0, abs=1.0)
+    assert rays.heavy
 
 
 class Truth(Learned):

@@ -203,36 +203,42 @@ class AutomaticSampling:
 
     def learn_from(self, bulk: Bulk) -> "_Probed | None":
         """What was learned, or None with the reason told."""
+        obstacle = self.obstacle_in(bulk)
+        if obstacle:
+            self.tell(obstacle)
+            return None
+        rays = self.look_beyond("collect", bulk.draws, bulk.potentials)
+        if self.too_heavy(rays):
+            self.tell("tails too heavy to be learned in so short a run: NUTS samples")
+            return None
+        found = self.learn(bulk, rays)
+        if self.stopped or found is None:
+            return None
+        if found.acceptance < self.settings.least_acceptance or found.worst < STANDING_STILL:
+            self.tell("the learned gradient is not good enough: NUTS samples")
+        elif self.closes_off(rays, found.surrogate):
+            self.tell("the learned gradient closes off tails that the posterior has: NUTS samples")
+        else:
+            return found
+        return None
+
+    def obstacle_in(self, bulk: Bulk) -> str:
+        """Why nothing can be learned from what was found; empty where something can."""
         if not bulk.rounds:
-            self.tell(
+            return (
                 "hardly a step of standard HMC was accepted after going downhill: nothing is "
                 "learned, NUTS samples from where it all began"
             )
-        elif not bulk.has_met_enough:
-            self.tell("too few trajectories for so many dimensions to learn from: NUTS samples")
-        elif not bulk.settled:
-            self.tell(
+        if not bulk.has_met_enough:
+            return "too few trajectories for so many dimensions to learn from: NUTS samples"
+        if not bulk.settled:
+            return (
                 f"R-hat is still {bulk.disagreement:.2f} after {bulk.draws.shape[1]} draws by the "
                 "true gradient: nothing is learned, NUTS samples from where it all began"
             )
-        elif self.too_bent(bulk):
-            self.tell(
-                "the gradient is too far from a straight line for so short a run: NUTS samples"
-            )
-        else:
-            rays = self.look_beyond("collect", bulk.draws, bulk.potentials)
-            found = self.learn(bulk, rays)
-            if self.stopped or found is None:
-                return None
-            if found.acceptance < self.settings.least_acceptance or found.worst < STANDING_STILL:
-                self.tell("the learned gradient is not good enough: NUTS samples")
-            elif self.closes_off(rays, found.surrogate):
-                self.tell(
-                    "the learned gradient closes off tails that the posterior has: NUTS samples"
-                )
-            else:
-                return found
-        return None
+        if self.too_bent(bulk):
+            return "the gradient is too far from a straight line for so short a run: NUTS samples"
+        return ""
 
     def too_bent(self, bulk: Bulk) -> bool:
         """Whether learning may well fail, where a failure would cost too much of the run."""
@@ -240,6 +246,12 @@ class AutomaticSampling:
             return False
         with self.record.cost.timed("train"):
             return bulk.straightness < STRAIGHT
+
+    def too_heavy(self, rays: Rays) -> bool:
+        """Whether there is more in the tails than a gradient learned from the bulk will know."""
+        if self.settings.way == "learn" or self.estimate.can_afford_a_likely_failure:
+            return False
+        return rays.heavy
 
     def learn(self, bulk: Bulk, rays: Rays) -> "_Probed | None":
         """Fit, tune, predict, probe; where that is not good enough, learn from the probe too."""

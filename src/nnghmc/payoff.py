@@ -36,6 +36,10 @@ LEARNING_SECONDS = 9.0
 AT_STAKE = 0.15
 """Of the time that NUTS would take: so much may be lost to learning that fails."""
 ATTEMPT_SECONDS = 4.2
+"""What is lost to an attempt at learning that may fail or not."""
+LIKELY_FAILURE_SECONDS = 12.0
+"""The same where it will hardly succeed: then all of it is lost, and NUTS is often quicker than was
+estimated."""
 REFIT_SECONDS = 3.0
 LEARNED_STEPS_A_DRAW = 20
 STEPS_TIMED = 50
@@ -81,6 +85,11 @@ class Estimate:
     def can_afford_to_fail(self) -> bool:
         """Whether an attempt at learning is little time beside what NUTS would take."""
         return AT_STAKE * self.nuts_seconds >= ATTEMPT_SECONDS
+
+    @property
+    def can_afford_a_likely_failure(self) -> bool:
+        """The same of an attempt that will hardly succeed."""
+        return AT_STAKE * self.nuts_seconds >= LIKELY_FAILURE_SECONDS
 
     @property
     def affordable_refits(self) -> int:

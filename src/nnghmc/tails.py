@@ -59,6 +59,11 @@ class Rays:
         """The ν of the Student distribution whose tails fall off like this; 2 has no variance."""
         return float(self.falls_off.min() / np.log(FURTHER))
 
+    @property
+    def heavy(self) -> bool:
+        """Whether the mass beyond the outermost draws is not negligible."""
+        return bool(self.falls_off.min() < NEGLIGIBLE)
+
     def closed_off(self, learned: Learned) -> bool:
         """Whether a learned gradient keeps trajectories from mass that is not negligible.
 
