@@ -32,7 +32,7 @@ def cover_type():
     """Of the real data, with a Laplace prior; no help from a start at the mode."""
     regression = regressions.cover_type()
     start = np.zeros(regression.features.shape[1])
-    return regression.posterior(regressions.laplace_log_prior, start)
+    return regression.posterior(start, regressions.laplace_log_prior)
 
 
 def garch(length=1000):

@@ -14,13 +14,14 @@ from support import regression_of_data
 
 @pytest.fixture(scope="module")
 def posterior():
-    return regression_of_data().posterior(laplace_log_prior)
+    regression = regression_of_data()
+    return regression.posterior(regression.approximation().mean, laplace_log_prior)
 
 
 @pytest.fixture(scope="module")
 def runner(posterior):
     course = replace(
-        covertype.COURSE, step_size=0.03, draws=2000, collected=200, warmup=20, epochs=10
+        covertype.COURSE, step_size=0.03, draws=500, collected=200, warmup=20, epochs=10
     )
     return Runner(posterior, course, full=True, progress=False)
 
@@ -34,7 +35,7 @@ def found(runner):
 def biased(runner):
     monkeypatch = pytest.MonkeyPatch()
     monkeypatch.setattr(covertype, "LEARNING_RATES", (4e-3, 4e-5))
-    runs = covertype.stochastic_runs(runner, 2000, batch=100)
+    runs = covertype.stochastic_runs(runner, 250, batch=100)
     monkeypatch.undo()
     return runs
 

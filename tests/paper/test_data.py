@@ -7,6 +7,8 @@ import os
 from io import BytesIO
 from zipfile import ZipFile
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 import pandas as pd
 import pooch
@@ -197,12 +199,16 @@ def test_the_real_data_have_the_paper_s_shapes(load, shape):
     assert 0.2 < found.labels.mean() < 0.6
 
 
-def test_the_mode_is_where_the_slope_vanishes():
+def test_the_approximation_is_around_the_mode_and_as_wide_as_the_posterior_is_curved():
     generator = np.random.default_rng(0)
     features = generator.normal(size=(500, 3))
     labels = (features @ [1.0, -1.0, 0.5] + generator.logistic(size=500) > 0).astype(float)
     found = regressions.Regression(features, labels, data.DOTA2, "")
-    beta = found.mode()
-    fitted = 1 / (1 + np.exp(-features @ beta))
-    np.testing.assert_allclose(features.T @ (labels - fitted) - beta, 0, atol=1e-8)
-    np.testing.assert_allclose(found.posterior().initial, beta)
+    about = found.approximation()
+    posterior = found.posterior(about.mean)
+    np.testing.assert_allclose(posterior.potential_and_gradient(about.mean)[1], 0, atol=1e-8)
+    curvature = jax.hessian(posterior.potential)(jnp.asarray(about.mean))
+    np.testing.assert_allclose(about.covariance @ curvature, np.eye(3), atol=1e-8)
+    drawn = about.draws(20_000, seed=0)
+    np.testing.assert_allclose(np.cov(drawn.T), about.covariance, atol=0.03 * 0.02)
+    np.testing.assert_allclose(drawn.mean(axis=0), about.mean, atol=0.005)

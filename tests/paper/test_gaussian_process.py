@@ -31,7 +31,7 @@ def test_the_likelihood_is_that_of_a_multivariate_normal(seen):
 
 @pytest.fixture(scope="module")
 def found(seen):
-    course = replace(gp.COURSE, draws=400, collected=80, quick=None, epochs=20)
+    course = replace(gp.COURSE, draws=50, collected=80, quick=None, epochs=20)
     return race(gp.gaussian_process(seen), course, full=True, progress=False)
 
 

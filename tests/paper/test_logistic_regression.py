@@ -8,7 +8,8 @@ from nnghmc.paper.targets import logistic
 
 
 def test_the_experiment_at_a_small_size(monkeypatch):
-    course = replace(logistic_regression.COURSE, step_size=0.08, draws=400, collected=80, epochs=5)
+    small = {"step_size": 0.08, "draws": 100, "collected": 80, "quick": None, "epochs": 5}
+    course = replace(logistic_regression.COURSE, **small)
     monkeypatch.setattr(logistic_regression, "COURSE", course)
     monkeypatch.setattr(logistic_regression, "logistic", partial(logistic, 600, 8))
     result = logistic_regression.run(progress=False)
@@ -17,5 +18,5 @@ def test_the_experiment_at_a_small_size(monkeypatch):
     assert acceptances[0] > 0.7
     assert acceptances[2] > 0.7
     assert acceptances[3:] == [0.8, 0.6]
-    assert [row[8] for row in table.rows[3:]] == ["1.00", "4.50"]
+    assert [row[9] for row in table.rows[3:]] == ["1.00", "4.50"]
     assert list(result.figures) == ["logistic-marginals.png"]

@@ -16,6 +16,7 @@ from nnghmc.paper.race import (
     Course,
     Draws,
     Leg,
+    Race,
     paper_row,
     race,
 )
@@ -23,12 +24,12 @@ from nnghmc.paper.targets import logistic
 
 COURSE = Course(
     step_size=0.1,
-    num_steps=5,
-    draws=2000,
-    collected=200,
+    most_steps=5,
+    draws=500,
+    collected=160,
     network=GradientMLP(20),
     epochs=5,
-    quick=Draws(true=400, collected=100, learned=800),
+    quick=Draws(true=100, collected=80, learned=200),
     warmup=10,
 )
 
@@ -39,16 +40,18 @@ def found():
 
 
 def test_the_draws_are_those_of_the_quick_form(found):
-    assert [run.draws.shape[:2] for run in found.runs] == [(4, 100), (4, 200), (4, 225)]
+    assert [run.draws.shape[:2] for run in found.runs] == [(8, 100), (8, 200), (8, 210)]
     learned = found[AS_THE_PAPER]
     assert learned.handed_over
-    assert len(learned.gradient_data.without_starts()) == 100 * COURSE.num_steps
+    collected = list(learned.gradient_data.without_starts().by_trajectory())
+    assert len(collected) == 80
+    assert {len(rows) for rows in collected} == {1, 2, 3, 4, 5}
     assert found[STANDARD].method == "hmc"
     assert found[AS_WE_WOULD].story
 
 
 def test_the_full_form_has_the_paper_s_draws():
-    assert COURSE.made(full=True) == Draws(2000, 200, 1800)
+    assert COURSE.made(full=True) == Draws(500, 160, 480)
     assert COURSE.made(full=False) == COURSE.quick
 
 
@@ -61,7 +64,7 @@ def test_a_whole_run_is_computed_from_rates():
         "sample": PhaseCost(seconds=11.0, compile_seconds=1.0),
     }
     draws = np.random.default_rng(0).normal(size=(CHAINS, 100, 2))
-    leg = Leg("", SimpleNamespace(cost=Cost(**costs), draws=draws), 4000, collected=0.5)
+    leg = Leg("", SimpleNamespace(cost=Cost(**costs), draws=draws), 1000, collected=0.5)
     assert leg.computed
     assert leg.seconds() == pytest.approx(3 + (1 + 4 * 2) + (2 + 2 * 2) + (1 + 10 * 10))
     assert leg.seconds(("sample",)) == pytest.approx(101)
@@ -72,7 +75,7 @@ def test_a_whole_run_is_computed_from_rates():
 def test_what_was_made_whole_is_not_computed():
     cost = Cost(sample=PhaseCost(seconds=2.0, compile_seconds=1.0))
     run = SimpleNamespace(cost=cost, draws=np.zeros((CHAINS, 100, 2)))
-    leg = Leg("", run, 400)
+    leg = Leg("", run, 100)
     assert not leg.computed
     assert leg.seconds() == 2.0
 
@@ -85,11 +88,35 @@ def test_the_table_has_ours_and_the_paper_s(found):
         AS_WE_WOULD,
         "the paper: NNgHMC",
     ]
-    assert table.rows[0][8:] == ("1.00", "1.00")
-    assert table.rows[3] == ("the paper: NNgHMC", "0.60", "", "", "", "", "40", "6.75", "4.50", "")
-    assert all(row[6].endswith(" *") for row in table.rows[:3])
+    assert table.rows[0][9:] == ("1.00", "1.00")
+    assert table.rows[3] == ("the paper: NNgHMC", "0.60", *[""] * 5, "40", "6.75", "4.50", "")
+    assert all(row[7].endswith(" *") for row in table.rows[:3])
+    assert [float(row[6]) for row in table.rows[:3]] == pytest.approx([1] * 3, abs=0.1)
     assert "computed for the whole run" in found.remarks
     first, _, header, *lines = str(table).splitlines()
     assert first == "a title"
     assert len({len(line) for line in (header, *lines[:3])}) == 1
     assert table.markdown.count("|\n|") == 5
+
+
+def fake_leg(name, size, seconds, apart=0.0):
+    """A leg of normal draws, `size` in each chain; the chains may lie apart."""
+    draws = np.random.default_rng(0).normal(size=(CHAINS, size, 2))
+    draws += apart * np.arange(CHAINS)[:, np.newaxis, np.newaxis]
+    cost = Cost(sample=PhaseCost(seconds=seconds))
+    return Leg(name, SimpleNamespace(cost=cost, draws=draws), size)
+
+
+def test_a_goal_that_is_missed_is_explained():
+    fast = fake_leg(f"{AS_THE_PAPER}, 20%", 100, 1.0), fake_leg(AS_WE_WOULD, 100, 0.1)
+    found = Race((fake_leg(STANDARD, 100, 5.0), fake_leg(f"{AS_THE_PAPER}, 10%", 100, 4.0), *fast))
+    reached = found.verdict(4.5, 13, "The reason.")
+    assert reached.endswith("Reached: 5.00 and 50.00.")
+    assert found.verdict(5.5, 13, "The reason.").endswith("50.00. The reason.")
+    assert found.verdict(4.5, 51, "The reason.").endswith("50.00. The reason.")
+
+
+def test_too_few_draws_of_the_measure_are_told():
+    for apart, told in ((0.0, False), (1.0, True)):
+        found = Race((fake_leg(STANDARD, 100, 1.0, apart),))
+        assert ("which is less than it seems" in found.remarks) == told

@@ -1,8 +1,9 @@
 """Standard HMC against NNgHMC as the paper sets it and as we would run it, whole runs.
 
-All three have the same posterior, number of chains and number of draws in all, those that the
-paper learns from among them. In the quick form fewer draws are made, and the times and effective
-sample sizes of a whole run are computed from the rates that were measured.
+All three have the same posterior, the same chains and starts, and in each chain as many draws as
+the paper's single one has, those that are learned from among them. In the quick form fewer draws
+are made, and the times and effective sample sizes of a whole run are computed from the rates that
+were measured.
 """
 
 from collections.abc import Sequence
@@ -13,28 +14,30 @@ from typing import Any
 import numpy as np
 
 from nnghmc.cost import PHASES
-from nnghmc.diagnostics import bulk_ess, paper_ess
+from nnghmc.diagnostics import bulk_ess, paper_ess, rhat
 from nnghmc.paper.experiment import Table, whole_run
 from nnghmc.posterior import Posterior
 from nnghmc.run import Run
 from nnghmc.schedule import TrainingSchedule
 from nnghmc.surrogates import GradientModel, Training
 
-CHAINS = 4
+CHAINS = 8
+SETTLED = 1.1
+"""The R-hat above which draws are too few to tell an ESS from."""
 HEADER = (
-    "", "AP", "ESS min", "median", "max", "paper's ESS", "seconds", "ESS/s", "speed-up",
+    "", "AP", "ESS min", "median", "max", "paper's ESS", "R-hat", "seconds", "ESS/s", "speed-up",
     "sampling alone",
 )  # fmt: skip
 
 
 @dataclass(frozen=True)
 class Draws:
-    """Numbers of draws, of all chains together.
+    """Numbers of draws.
 
     Attributes:
-        true: by standard HMC.
-        collected: of them, how many NNgHMC learns from.
-        learned: along a learned gradient.
+        true: of each chain, by standard HMC.
+        collected: of all chains together, to learn from.
+        learned: of each chain, along a learned gradient.
     """
 
     true: int
@@ -48,9 +51,9 @@ class Course:
 
     Attributes:
         step_size: ε.
-        num_steps: L.
-        draws: of the whole run, all chains together.
-        collected: of these, the draws whose gradients are learned from.
+        most_steps: L; numbers of steps are drawn up to it, as in the authors' own code.
+        draws: of the whole run, in each chain.
+        collected: draws of all chains together whose gradients are learned from.
         network: what learns them.
         epochs: passes over them.
         quick: the draws of the quick form; None where the full form is quick.
@@ -58,7 +61,7 @@ class Course:
     """
 
     step_size: float
-    num_steps: int | tuple[int, int]
+    most_steps: int
     draws: int
     collected: int
     network: GradientModel
@@ -68,22 +71,27 @@ class Course:
 
     def made(self, full: bool) -> Draws:
         """The draws that are really made."""
-        whole = Draws(self.draws, self.collected, self.draws - self.collected)
+        whole = Draws(self.draws, self.collected, self.kept)
         return whole if full or self.quick is None else self.quick
+
+    @property
+    def kept(self) -> int:
+        """The draws of each chain along a learned gradient."""
+        return self.draws - self.collected // CHAINS
 
     @property
     def tuning(self) -> dict[str, Any]:
         """As arguments of `sample`."""
         return {
             "step_size": self.step_size,
-            "num_steps": self.num_steps,
+            "num_steps": (1, self.most_steps),
             "warmup": self.warmup,
         }
 
 
 @dataclass(frozen=True)
 class Leg:
-    """A run, and how many draws the whole run has that it stands for."""
+    """A run, and how many draws each chain of the whole run has that it stands for."""
 
     name: str
     run: Run
@@ -93,7 +101,7 @@ class Leg:
     @property
     def share(self) -> float:
         """Of the draws of the whole run that were made."""
-        return self.run.draws.shape[0] * self.run.draws.shape[1] / self.draws
+        return self.run.draws.shape[1] / self.draws
 
     @property
     def computed(self) -> bool:
@@ -114,6 +122,11 @@ class Leg:
     def sizes(self) -> np.ndarray:
         """Bulk ESS of each coordinate, of a whole run."""
         return bulk_ess(self.run.draws) / self.share
+
+    @cached_property
+    def rhat(self) -> float:
+        """The largest of all coordinates."""
+        return float(np.max(rhat(self.run.draws)))
 
     def rate(self, phases: Sequence[str] = PHASES) -> float:
         """Median ESS a second."""
@@ -138,6 +151,18 @@ class Race:
         """Median ESS a second, relative to that of the first."""
         return leg.rate(phases) / self.legs[0].rate(phases)
 
+    def verdict(self, paper: float, ours: float, why: str) -> str:
+        """What was to be reached and what was; if that is less, why."""
+        the_paper_s = max(
+            self.speed_up(leg) for leg in self.legs if leg.name.startswith(AS_THE_PAPER)
+        )
+        our_own = next(self.speed_up(leg) for leg in self.legs if leg.name == AS_WE_WOULD)
+        words = (
+            f"Goal: a speed-up of {paper:.2f} the paper's way, as in the paper, and of {ours:g} "
+            f"our way. Reached: {the_paper_s:.2f} and {our_own:.2f}."
+        )
+        return words if the_paper_s >= paper and our_own >= ours else f"{words} {why}"
+
     def table(self, title: str, paper: Sequence[Sequence[str]] = ()) -> Table:
         """Ours, then rows of the paper's own figures."""
         rows = [self._row(leg) for leg in self.legs]
@@ -151,6 +176,7 @@ class Race:
             "" if np.isnan(accepted) else f"{accepted:.2f}",
             *(f"{size:,.0f}" for size in (sizes.min(), np.median(sizes), sizes.max())),
             f"{np.median(paper_ess(leg.run.draws)) / leg.share:,.0f}",
+            f"{leg.rhat:.2f}",
             f"{leg.seconds():,.1f}{' *' if leg.computed else ''}",
             f"{leg.rate():,.2f}",
             f"{self.speed_up(leg):.2f}",
@@ -161,15 +187,21 @@ class Race:
     def remarks(self) -> str:
         """How to read the table."""
         words = (
-            f"{CHAINS} chains. ESS is ArviZ's bulk ESS over the coordinates; beside it the median "
-            "by the paper's formula. Seconds are those of the whole run, with compiling, "
-            "collecting and training; speed-up is that of the median ESS a second. The last "
-            "column is the speed-up of the draws alone, once the gradient is learned."
+            f"{CHAINS} chains, in each as many draws as the paper's one has. ESS is ArviZ's bulk "
+            "ESS over the coordinates; beside it the median by the paper's formula. Seconds are "
+            "those of the whole run, with compiling, collecting and training; speed-up is that of "
+            "the median ESS a second. The last column is the speed-up of the draws alone, once "
+            "the gradient is learned."
         )
         if any(leg.computed for leg in self.legs):
             words += (
                 " Times with a * and the sizes in their rows are computed for the whole run from "
                 "the rates of fewer draws."
+            )
+        if self.legs[0].rhat > SETTLED:
+            words += (
+                f" R-hat of {self.legs[0].name} is above {SETTLED}: so few draws of it do not tell "
+                "its ESS, which is less than it seems, and the speed-ups are more."
             )
         return words
 
@@ -190,7 +222,7 @@ def paper_row(
         return "" if value is None else f"{value:{form}}"
 
     known = (shown(seconds, ",.0f"), shown(rate, ".2f"), shown(speed_up, ".2f"))
-    return (f"the paper: {name}", shown(acceptance, ".2f"), "", "", "", "", *known, "")
+    return (f"the paper: {name}", shown(acceptance, ".2f"), *[""] * 5, *known, "")
 
 
 @dataclass(frozen=True)
@@ -199,6 +231,7 @@ class Runner:
 
     posterior: Posterior
     course: Course
+    starts: np.ndarray | None = None
     full: bool = False
     seed: int = 0
     progress: bool = True
@@ -209,10 +242,16 @@ class Runner:
         return self.course.made(self.full)
 
     def by(self, draws: int, **settings: Any) -> Run:
-        """A whole run of so many draws."""
-        each = max(4, draws // CHAINS)
-        common: dict[str, Any] = {"seed": self.seed, "progress": self.progress}
-        return whole_run(self.posterior, each, CHAINS, **common, **settings)
+        """A whole run of so many draws in each chain."""
+        return whole_run(
+            self.posterior,
+            draws,
+            CHAINS,
+            self.seed,
+            progress=self.progress,
+            initial_positions=self.starts,
+            **settings,
+        )
 
     def standard(self) -> Leg:
         """By the true gradient."""
@@ -233,12 +272,11 @@ class Runner:
             schedule=schedule,
             **course.tuning,
         )
-        kept = course.draws - course.collected
-        return Leg(name, run, kept, made.collected / course.collected)
+        return Leg(name, run, course.kept, made.collected / course.collected)
 
     def as_we_would(self) -> Leg:
         """With nothing told but the number of draws."""
-        made = self.made.collected + self.made.learned
+        made = self.made.learned + self.made.collected // CHAINS
         return Leg(AS_WE_WOULD, self.by(made), self.course.draws)
 
 
@@ -246,5 +284,5 @@ def race(
     posterior: Posterior, course: Course, full: bool, seed: int = 0, progress: bool = True
 ) -> Race:
     """All three."""
-    runner = Runner(posterior, course, full, seed, progress)
+    runner = Runner(posterior, course, full=full, seed=seed, progress=progress)
     return Race((runner.standard(), runner.as_the_paper(), runner.as_we_would()))

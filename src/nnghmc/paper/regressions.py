@@ -25,6 +25,17 @@ PRIOR_VARIANCE = 10.0
 NEWTON_STEPS = 12
 
 
+class Normal(NamedTuple):
+    """A normal distribution."""
+
+    mean: np.ndarray
+    covariance: np.ndarray
+
+    def draws(self, number: int, seed: int) -> np.ndarray:
+        """Independent ones."""
+        return np.random.default_rng(seed).multivariate_normal(*self, size=number)
+
+
 class Regression(NamedTuple):
     """Rows of features, labels 0 and 1, whose data they are, and what was done to them."""
 
@@ -39,26 +50,25 @@ class Regression(NamedTuple):
         rows, columns = self.features.shape
         return f"{self.source.title}, {rows:,} × {columns}: {self.coding} {self.source.credit}."
 
-    def mode(self) -> np.ndarray:
-        """About the most likely coefficients, by Newton's method: where the chains start."""
+    def approximation(self) -> Normal:
+        """About the posterior, around its mode by Newton's method: where the chains start."""
         beta = np.zeros(self.features.shape[1])
+        precision = np.eye(len(beta)) / PRIOR_VARIANCE
         for _ in range(NEWTON_STEPS):
             fitted = 1 / (1 + np.exp(-self.features @ beta))
             weighted = self.features * (fitted * (1 - fitted))[:, np.newaxis]
-            slope = self.features.T @ (fitted - self.labels) + beta
-            beta = beta - np.linalg.solve(self.features.T @ weighted + np.eye(len(beta)), slope)
-        return beta
+            slope = self.features.T @ (fitted - self.labels) + precision @ beta
+            curvature = self.features.T @ weighted + precision
+            beta = beta - np.linalg.solve(curvature, slope)
+        return Normal(beta, np.linalg.inv(curvature))
 
     def posterior(
-        self,
-        log_prior: Callable[[Array], Array] | None = None,
-        initial: np.ndarray | None = None,
+        self, initial: np.ndarray, log_prior: Callable[[Array], Array] | None = None
     ) -> Posterior:
-        """With independent normal priors of variance 10, from the mode; or as is said."""
+        """With independent normal priors of variance 10, or as is said."""
         prior = log_prior or partial(normal_log_prior, variance=PRIOR_VARIANCE)
         data = {"features": self.features, "labels": self.labels}
-        start = self.mode() if initial is None else initial
-        return Posterior(logistic_log_likelihood, prior, data, start)
+        return Posterior(logistic_log_likelihood, prior, data, initial)
 
 
 def cover_type() -> Regression:

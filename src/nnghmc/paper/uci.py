@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from nnghmc.paper.experiment import Result, Table
-from nnghmc.paper.race import AS_THE_PAPER, Course, Draws, Race, Runner, paper_row
+from nnghmc.paper.race import AS_THE_PAPER, CHAINS, Course, Draws, Race, Runner, paper_row
 from nnghmc.paper.regressions import Regression, census_income, dota2, online_news
 from nnghmc.surrogates import GradientMLP
 
@@ -14,24 +14,29 @@ DRAWS = 5000
 
 @dataclass(frozen=True)
 class Case:
-    """A data set, the tuning that makes standard HMC accept about 0.8, and the paper's speed-up."""
+    """A data set, the tuning that makes standard HMC accept about 0.8, the paper's speed-up, ours.
+
+    Ours is what we would like to reach.
+    """
 
     load: Callable[[], Regression]
     step_size: float
     speed_up: float
-    num_steps: int = 20
+    goal: float
+    most_steps: int = 20
 
 
 CASES = {
-    "Online News": Case(online_news, 0.006, 4.27),
-    "Census Income": Case(census_income, 0.015, 2.19),
-    "Dota2": Case(dota2, 0.006, 5.44),
+    "Online News": Case(online_news, 0.0058, 4.27, 12),
+    "Census Income": Case(census_income, 0.0085, 2.19, 8),
+    "Dota2": Case(dota2, 0.0033, 5.44, 15),
 }
-
+WHY = "The paper does not print its tuning and its network for these data."
 SETTINGS = (
-    "Logistic regressions with independent normal priors of variance 10; the chains start at the "
-    "mode. The paper does not print its ε and L: L is 20 here, and ε such that standard HMC "
-    "accepts about 0.8. The paper's way: gradients of 10, 15 and 20 % of 5,000 draws, 100 units, "
+    "Logistic regressions with independent normal priors of variance 10; the chains start at draws "
+    "of the normal approximation around the mode. The paper does not print its ε and L: L is 20 "
+    "here, numbers of steps drawn up to it, and ε such that standard HMC accepts about 0.8. The "
+    "paper's way: gradients of 10, 15 and 20 % as many draws as one chain of 5,000 has, 100 units, "
     "50 epochs."
 )
 
@@ -41,12 +46,12 @@ def course(case: Case, share: float) -> Course:
     collected = int(share * DRAWS)
     return Course(
         step_size=case.step_size,
-        num_steps=case.num_steps,
+        most_steps=case.most_steps,
         draws=DRAWS,
         collected=collected,
         network=GradientMLP(100),
         epochs=50,
-        quick=Draws(true=400, collected=collected // 2, learned=1000),
+        quick=Draws(true=60, collected=collected, learned=500),
         warmup=20,
     )
 
@@ -61,6 +66,7 @@ def run(full: bool = False, seed: int = 0, progress: bool = True) -> Result:
             found.table(
                 f"{name}, {DRAWS:,} draws (table 5)", [paper_row(name, speed_up=case.speed_up)]
             ),
+            found.verdict(case.speed_up, case.goal, WHY),
             regression.words,
         ]
     return Result([*told, found.remarks])
@@ -70,8 +76,11 @@ def one_race(
     case: Case, regression: Regression, full: bool, seed: int = 0, progress: bool = True
 ) -> Race:
     """Standard HMC, the paper's way with each share of draws to learn from, and our way."""
-    posterior = regression.posterior()
-    runners = [Runner(posterior, course(case, share), full, seed, progress) for share in SHARES]
+    about = regression.approximation()
+    posterior, starts = regression.posterior(about.mean), about.draws(CHAINS, seed)
+    runners = [
+        Runner(posterior, course(case, share), starts, full, seed, progress) for share in SHARES
+    ]
     learned = [
         runner.as_the_paper(f"{AS_THE_PAPER}, {share:.0%}")
         for runner, share in zip(runners, SHARES, strict=True)
