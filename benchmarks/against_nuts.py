@@ -145,14 +145,16 @@ def typical(runs):
     return sorted(runs, key=rate)[(len(runs) - 1) // 2]
 
 
-def row(name, found, ratio=""):
+def row(name, found, reckoned, ratio=""):
+    star = " *" if reckoned else ""
     if "longer_than" in found:
-        return ("", name, f"over {found['longer_than']}", f"< {rate(found):.1f}", *[""] * 5)
+        seconds = f"over {found['longer_than']:,}{star}"
+        return ("", name, seconds, f"< {rate(found):.1f}", *[""] * 5)
     gradients, potentials = found["gradients"], found["potentials"]
     return (
         "",
         f"{name}: {found['title']}" if name == "nnghmc" else name,
-        f"{found['seconds']:,.1f}{' *' if found['reckoned'] else ''}",
+        f"{found['seconds']:,.1f}{star}",
         f"{rate(found):.1f}",
         f"{found['median'] / found['seconds']:.1f}",
         f"{found['lowest'] / gradients:.3f}" if gradients else "",
@@ -168,7 +170,10 @@ def speed_rows(target, runs):
     others = {name: typical(found) for name, found in runs.items() if name != "nnghmc"}
     best = max(others.values(), key=rate)
     ratio = f"{'> ' if 'longer_than' in best else ''}{rate(mine) / rate(best):.2f}"
-    rows = [row("nnghmc", mine, ratio), *(row(name, found) for name, found in others.items())]
+    rows = [row("nnghmc", mine, False, ratio)]
+    for name, found in others.items():
+        short = length_of(target, name) != WHOLE
+        rows.append(row(name, found, found.get("reckoned", short)))
     return [(target, *rows[0][1:]), *rows[1:]]
 
 
@@ -214,8 +219,8 @@ def lines_of(results):
         "draws of warm-up for the others, which start in the bulk. Times with a * and the sizes in "
         f"their rows ({', '.join(HOURS)}) are reckoned from runs of {SHORT.warmup} draws of "
         f"warm-up and {SHORT.draws} kept, as if warm-up took no more gradients a draw than those. "
-        "Of a run that was stopped for taking too long, the rate is taken to be that of "
-        "independent draws in the time it was given. ESS is ArviZ's bulk ESS, the lowest "
+        "Of a run that was stopped for taking too long, loading included, the rate is taken to be "
+        "that of independent draws in the time it was given. ESS is ArviZ's bulk ESS, the lowest "
         "over all coordinates unless it says otherwise; ratio is that of lowest ESS/s to the best "
         f"of the others. Shown is the run of the lower median of {len(MORE_SEEDS)} seeds; where a "
         f"run takes over {REPEATED} s, of {len(SEEDS)} seeds of ours and of one of the others.",
