@@ -30,6 +30,7 @@ from report import file_name, publish, table
 from samplers import (
     CHAINS,
     HOURS,
+    NUTS,
     PACKAGES_OF,
     SAMPLERS,
     SHORT,
@@ -145,11 +146,11 @@ def typical(runs):
     return sorted(runs, key=rate)[(len(runs) - 1) // 2]
 
 
-def row(name, found, reckoned, ratio=""):
+def row(name, found, reckoned, ratios=("", "")):
     star = " *" if reckoned else ""
     if "longer_than" in found:
         seconds = f"over {found['longer_than']:,}{star}"
-        return ("", name, seconds, f"< {rate(found):.1f}", *[""] * 5)
+        return ("", name, seconds, f"< {rate(found):.1f}", *[""] * 6)
     gradients, potentials = found["gradients"], found["potentials"]
     return (
         "",
@@ -160,17 +161,22 @@ def row(name, found, reckoned, ratio=""):
         f"{found['lowest'] / gradients:.3f}" if gradients else "",
         f"{found['lowest'] / potentials:.2f}" if potentials else "",
         f"{found['rhat']:.3f}",
-        ratio,
+        *ratios,
     )
 
 
+def ratio(mine, others):
+    """Of our rate to that of the best of the others."""
+    best = max(others, key=rate)
+    return f"{'> ' if 'longer_than' in best else ''}{rate(mine) / rate(best):.2f}"
+
+
 def speed_rows(target, runs):
-    """Ours and the others, with the ratio to the best of them."""
+    """Ours and the others, with the ratios to the best NUTS and to the best of all."""
     mine = typical(runs["nnghmc"])
     others = {name: typical(found) for name, found in runs.items() if name != "nnghmc"}
-    best = max(others.values(), key=rate)
-    ratio = f"{'> ' if 'longer_than' in best else ''}{rate(mine) / rate(best):.2f}"
-    rows = [row("nnghmc", mine, False, ratio)]
+    nuts = [found for name, found in others.items() if name in NUTS]
+    rows = [row("nnghmc", mine, False, (ratio(mine, nuts), ratio(mine, others.values())))]
     for name, found in others.items():
         short = length_of(target, name) != WHOLE
         rows.append(row(name, found, found.get("reckoned", short)))
@@ -198,7 +204,7 @@ def agreement_row(target, runs):
 
 SPEED = (
     "target", "sampler", "seconds", "lowest ESS/s", "median ESS/s", "ESS/gradient",
-    "ESS/potential", "R-hat", "ratio",
+    "ESS/potential", "R-hat", "to best NUTS", "to best",
 )  # fmt: skip
 AGREEMENT = (
     "target", "largest z of means", "of standard deviations", "to be expected below", "R-hat",
@@ -221,9 +227,10 @@ def lines_of(results):
         f"warm-up and {SHORT.draws} kept, as if warm-up took no more gradients a draw than those. "
         "Of a run that was stopped for taking too long, loading included, the rate is taken to be "
         "that of independent draws in the time it was given. ESS is ArviZ's bulk ESS, the lowest "
-        "over all coordinates unless it says otherwise; ratio is that of lowest ESS/s to the best "
-        f"of the others. Shown is the run of the lower median of {len(MORE_SEEDS)} seeds; where a "
-        f"run takes over {REPEATED} s, of {len(SEEDS)} seeds of ours and of one of the others.",
+        "over all coordinates unless it says otherwise. The last columns are ratios of the lowest "
+        f"ESS/s: to the best NUTS ({', '.join(NUTS)}), and to the best of the others. "
+        f"Shown is the run of the lower median of {len(MORE_SEEDS)} seeds; where a run takes over "
+        f"{REPEATED} s, of {len(SEEDS)} seeds of ours and of one of the others.",
         *table(SPEED, speed),
         "Means and standard deviations of our runs of each target against a long reference run, in "
         "units of the Monte Carlo error of both:",

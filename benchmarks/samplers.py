@@ -164,6 +164,7 @@ SAMPLERS = {
     "PyMC, nutpie": nutpie_nuts,
     "HMC, paper's tuning": paper_hmc,
 }
+NUTS = ("NumPyro", "BlackJAX", "PyMC, nutpie")
 PACKAGES_OF = {"NumPyro": ("numpyro",), "PyMC, nutpie": ("pymc", "nutpie")}
 """Besides those that every result names."""
 NOT_IN_PYMC = ("GARCH(2, 1)", "Gaussian process", "Lotka–Volterra")
