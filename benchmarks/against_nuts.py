@@ -226,8 +226,10 @@ def lines_of(results):
         f"their rows ({', '.join(HOURS)}) are reckoned from runs of {SHORT.warmup} draws of "
         f"warm-up and {SHORT.draws} kept, as if warm-up took no more gradients a draw than those. "
         "Of a run that was stopped for taking too long, loading included, the rate is taken to be "
-        "that of independent draws in the time it was given. ESS is ArviZ's bulk ESS, the lowest "
-        "over all coordinates unless it says otherwise. The last columns are ratios of the lowest "
+        "that of independent draws in the time it was given; of a short run in proportion, as if "
+        "the rest went on at its pace, though it was stopped in its warm-up perhaps, which may be "
+        "slower. ESS is ArviZ's bulk ESS, the lowest over all coordinates unless it says "
+        "otherwise. The last columns are ratios of the lowest "
         f"ESS/s: to the best NUTS ({', '.join(NUTS)}), and to the best of the others. "
         f"Shown is the run of the lower median of {len(MORE_SEEDS)} seeds; where a run takes over "
         f"{REPEATED} s, of {len(SEEDS)} seeds of ours and of one of the others.",
