@@ -34,8 +34,10 @@ COURSE = Course(
 )
 BATCH = 5000
 CORRECTED = "SGHMC with Metropolis test"
+SPEED_UP, GOAL = 5.77, 15
+"""The paper's of NNgHMC, and what ours is to reach."""
 PAPER = [
-    paper_row("NNgHMC", speed_up=5.77),
+    paper_row("NNgHMC", speed_up=SPEED_UP),
     paper_row("corrected SGHMC", speed_up=3.64),
 ]
 LEARNING_RATES = (5e-6, 5e-7, 5e-8)
@@ -47,7 +49,6 @@ SETTINGS = (
     "L = 10, numbers of steps drawn up to it, for SGHMC with a Metropolis test too, with "
     "mini-batches of 5,000 rows. The paper's way: gradients of 400 draws, 100 units, 50 epochs."
 )
-WHY = "The paper does not print its network for these data."
 
 
 def run(full: bool = False, seed: int = 0, progress: bool = True) -> Result:
@@ -64,7 +65,7 @@ def run(full: bool = False, seed: int = 0, progress: bool = True) -> Result:
     told: list[str | Table] = [
         f"{regression.words} {SETTINGS}",
         found.table("Cover Type, 2,000 draws (table 3)", PAPER),
-        found.verdict(5.77, 15, WHY),
+        found.verdict(SPEED_UP, GOAL),
         found.remarks,
         spreads_table(found, biased),
     ]

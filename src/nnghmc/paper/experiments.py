@@ -43,7 +43,7 @@ EXPERIMENTS = {
     "banana": Experiment("section 4.1: the banana, its gradient learned", "1", "1", banana.run),
     "gaussian": Experiment("section 4.1: variances from 0.1 to 1000", "1", "2", gaussian.run),
     "logistic": Experiment(
-        "section 4.2: logistic regression, 50,000 × 200", "3", "3", logistic_regression.run
+        "section 4.2: logistic regression, 50,000 × 200", "3", "5", logistic_regression.run
     ),
     "priors": Experiment(
         "section 4.2: a gradient learned under one prior, reused under another",
@@ -61,7 +61,7 @@ EXPERIMENTS = {
     "gp": Experiment(
         "section 4.3, table 2: hyperparameters of a Gaussian process",
         "8",
-        "90",
+        "460",
         gaussian_process.run,
     ),
     "covertype": Experiment(

@@ -29,7 +29,9 @@ COURSE = Course(
     quick=Draws(true=40, collected=200, learned=500),
     warmup=5,
 )
-PAPER = [paper_row("NNgHMC", speed_up=39.3)]
+SPEED_UP, GOAL = 39.3, 80
+"""The paper's of NNgHMC, and what ours is to reach."""
+PAPER = [paper_row("NNgHMC", speed_up=SPEED_UP)]
 SETTINGS = (
     "500 standard normal points in 4 dimensions, values of a process of length scale 2 and "
     "variance 1 with noise of variance 0.1, which is known; the paper does not print its truth. "
@@ -37,7 +39,6 @@ SETTINGS = (
     "Jacobian. ε = 0.05, L = 20, numbers of steps drawn up to it. The paper's way: gradients of "
     "1,000 draws, 100 units, 100 epochs."
 )
-WHY = "The paper does not print the truth that its data were made with."
 
 
 class Observed(NamedTuple):
@@ -95,7 +96,7 @@ def run(full: bool = False, seed: int = 0, progress: bool = True) -> Result:
         "gp-posterior.png": plots.marginals(*found.runs),
         "gp-prediction.png": prediction_figure(seen, found[STANDARD], found[AS_WE_WOULD]),
     }
-    return Result([SETTINGS, table, found.verdict(39.3, 80, WHY), found.remarks], figures)
+    return Result([SETTINGS, table, found.verdict(SPEED_UP, GOAL), found.remarks], figures)
 
 
 def prediction(

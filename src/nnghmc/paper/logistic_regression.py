@@ -16,9 +16,11 @@ COURSE = Course(
     quick=Draws(true=250, collected=400, learned=950),
     warmup=20,
 )
+SPEED_UP, GOAL = 4.5, 13
+"""The paper's of NNgHMC, and what ours is to reach."""
 PAPER = [
     paper_row("standard HMC", 0.8, 300, 1.5, 1.0),
-    paper_row("NNgHMC", 0.6, 40, 6.75, 4.5),
+    paper_row("NNgHMC", 0.6, 40, 6.75, SPEED_UP),
 ]
 SETTINGS = (
     "Standard normal features, coefficients of standard deviation 0.6, so that standard HMC with "
@@ -27,7 +29,7 @@ SETTINGS = (
     "gradients of 400 draws, some 4,000 as in the paper, eight disjoint networks of 50 units, 50 "
     "epochs."
 )
-WHY = "The paper's HMC took 300 ms a draw, which ours does not."
+WHY = "The paper's standard HMC took 300 ms a draw, and ours takes a fraction of that."
 
 
 def run(full: bool = False, seed: int = 0, progress: bool = True) -> Result:
@@ -35,4 +37,4 @@ def run(full: bool = False, seed: int = 0, progress: bool = True) -> Result:
     found = race(logistic(), COURSE, full, seed, progress)
     table = found.table("Logistic regression, 50,000 × 200, 1,000 draws", PAPER)
     figures = {"logistic-marginals.png": plots.marginals(*found.runs)}
-    return Result([SETTINGS, table, found.verdict(4.5, 13, WHY), found.remarks], figures)
+    return Result([SETTINGS, table, found.verdict(SPEED_UP, GOAL, WHY), found.remarks], figures)

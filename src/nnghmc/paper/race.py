@@ -24,6 +24,7 @@ from nnghmc.surrogates import GradientModel, Training
 CHAINS = 8
 SETTLED = 1.1
 """The R-hat above which draws are too few to tell an ESS from."""
+UNKNOWN = "Why it is less is not known yet."
 HEADER = (
     "", "AP", "ESS min", "median", "max", "paper's ESS", "R-hat", "seconds", "ESS/s", "speed-up",
     "sampling alone",
@@ -151,7 +152,7 @@ class Race:
         """Median ESS a second, relative to that of the first."""
         return leg.rate(phases) / self.legs[0].rate(phases)
 
-    def verdict(self, paper: float, ours: float, why: str) -> str:
+    def verdict(self, paper: float, ours: float, why: str = UNKNOWN) -> str:
         """What was to be reached and what was; if that is less, why."""
         the_paper_s = max(
             self.speed_up(leg) for leg in self.legs if leg.name.startswith(AS_THE_PAPER)
