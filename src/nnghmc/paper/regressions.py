@@ -105,14 +105,17 @@ def online_news() -> Regression:
     left_out = [
         name for name in table.columns if "_is_" in name or name in ("is_weekend", "timedelta")
     ]
-    numbers = table.drop(columns=["url", "shares", *left_out]).to_numpy(float)
+    labels = table["shares"] > table["shares"].median()
+    sound = table["n_unique_tokens"] <= 1
+    numbers = table[sound].drop(columns=["url", "shares", *left_out]).to_numpy(float)
     coding = (
         "more shares than the median of 1,400 or not; all columns standardised, without the "
         "indicators of weekday, weekend and channel, which leaves the paper's 44. The paper speaks "
-        "of 39,797 rows, as its description at UCI does; the file has 39,644."
+        "of 39,797 rows, as its description at UCI does; the file has 39,644, of which one is left "
+        "out: three of its shares of words are 701, 1,042 and 650 instead of at most 1, some 200 "
+        "standard deviations off, and that row alone would be a wall across the posterior."
     )
-    labels = table["shares"] > table["shares"].median()
-    return Regression(_standardised(numbers), labels.to_numpy(float), ONLINE_NEWS, coding)
+    return Regression(_standardised(numbers), labels[sound].to_numpy(float), ONLINE_NEWS, coding)
 
 
 def census_income() -> Regression:
