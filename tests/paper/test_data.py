@@ -212,3 +212,5 @@ def test_the_approximation_is_around_the_mode_and_as_wide_as_the_posterior_is_cu
     drawn = about.draws(20_000, seed=0)
     np.testing.assert_allclose(np.cov(drawn.T), about.covariance, atol=0.03 * 0.02)
     np.testing.assert_allclose(drawn.mean(axis=0), about.mean, atol=0.005)
+    along = about.axes.T @ about.covariance @ about.axes
+    np.testing.assert_allclose(along, np.diag(np.linalg.eigvalsh(about.covariance)), atol=1e-12)

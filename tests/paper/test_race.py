@@ -1,5 +1,6 @@
 """The race of every timed table: same draws in all, and whole runs computed from rates."""
 
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -117,6 +118,20 @@ def test_a_goal_that_is_missed_is_explained():
 
 
 def test_too_few_draws_of_the_measure_are_told():
-    for apart, told in ((0.0, False), (1.0, True)):
-        found = Race((fake_leg(STANDARD, 100, 1.0, apart),))
-        assert ("which is less than it seems" in found.remarks) == told
+    for apart in (0.0, 1.0):
+        found = Race((fake_leg(STANDARD, 100, 1.0, apart), fake_leg(AS_WE_WOULD, 100, 1.0)))
+        told = "R-hat of standard HMC is above 1.1 in 2 of 2 coordinates: so few draws"
+        assert found.unsettled.startswith(told) == bool(apart)
+        assert bool(found.unsettled) == bool(apart)
+
+
+def test_directions_are_looked_at_instead_of_coordinates():
+    """Chains that lie apart along the diagonal do so in both coordinates, and in one direction."""
+    axes = np.array([[1.0, 1.0], [1.0, -1.0]]) / np.sqrt(2)
+    leg = replace(fake_leg(STANDARD, 100, 1.0, apart=1.0), axes=axes)
+    assert leg.rhat[0] > 1.5
+    assert leg.rhat[1] < 1.1
+    np.testing.assert_allclose(leg.sizes, bulk_ess(leg.run.draws @ axes))
+    found = Race((leg,))
+    assert "above 1.1 in 1 of 2 principal directions" in found.unsettled
+    assert "over the principal directions of the normal approximation" in found.remarks

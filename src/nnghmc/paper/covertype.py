@@ -13,7 +13,6 @@ from nnghmc.paper.race import (
     CHAINS,
     Course,
     Draws,
-    Leg,
     Race,
     Runner,
     paper_row,
@@ -26,10 +25,10 @@ COURSE = Course(
     step_size=0.001,
     most_steps=10,
     draws=2000,
-    collected=400,
+    collected=800,
     network=GradientMLP(100),
     epochs=50,
-    quick=Draws(true=40, collected=400, learned=200),
+    quick=Draws(true=250, collected=800, learned=250),
     warmup=5,
 )
 BATCH = 5000
@@ -47,7 +46,7 @@ STEPS, WARMUP, LOST = 20, 50, 0.1
 SETTINGS = (
     "Laplace prior of scale 1; the chains start at draws of a normal approximation. ε = 0.001 and "
     "L = 10, numbers of steps drawn up to it, for SGHMC with a Metropolis test too, with "
-    "mini-batches of 5,000 rows. The paper's way: gradients of 400 draws, 100 units, 50 epochs."
+    "mini-batches of 5,000 rows. The paper's way: gradients of 800 draws, 100 units, 50 epochs."
 )
 
 
@@ -59,7 +58,7 @@ def run(full: bool = False, seed: int = 0, progress: bool = True) -> Result:
         regression.posterior(about.mean, laplace_log_prior),
         about.draws(CHAINS, seed),
     )
-    runner = Runner(posterior, COURSE, starts, full, seed, progress)
+    runner = Runner(posterior, COURSE, full, seed, progress, starts, about.axes)
     found = whole_race(runner)
     biased = stochastic_runs(runner, runner.made.learned)
     told: list[str | Table] = [
@@ -87,7 +86,7 @@ def whole_race(runner: Runner, batch: int = BATCH) -> Race:
     return Race(
         (
             runner.standard(),
-            Leg(CORRECTED, corrected, runner.course.draws),
+            runner.leg(CORRECTED, corrected, runner.course.draws),
             runner.as_the_paper(),
             runner.as_we_would(),
         )

@@ -14,7 +14,7 @@ COURSE = Course(
     network=BlockMLP(8, 50),
     epochs=50,
     quick=Draws(true=250, collected=400, learned=950),
-    warmup=20,
+    warmup=5,
 )
 SPEED_UP, GOAL = 4.5, 13
 """The paper's of NNgHMC, and what ours is to reach."""

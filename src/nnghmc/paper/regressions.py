@@ -31,6 +31,11 @@ class Normal(NamedTuple):
     mean: np.ndarray
     covariance: np.ndarray
 
+    @property
+    def axes(self) -> np.ndarray:
+        """Its principal directions, in columns."""
+        return np.asarray(np.linalg.eigh(self.covariance)[1])
+
     def draws(self, number: int, seed: int) -> np.ndarray:
         """Independent ones."""
         return np.random.default_rng(seed).multivariate_normal(*self, size=number)
@@ -126,10 +131,10 @@ def census_income() -> Regression:
         features[number, [int(pair.split(b":")[0]) - 1 for pair in present]] = 1.0
     labels = np.array([float(row[0]) > 0 for row in rows], float)
     coding = (
-        "more than 50,000 dollars a year or not; training and test rows together, 123 indicators "
-        "as they are, of which each group sums to one: the prior decides between them."
+        "more than 50,000 dollars a year or not; training and test rows together, 123 indicators, "
+        "standardised, of which each group sums to one: the prior decides between them."
     )
-    return Regression(features, labels, CENSUS_INCOME, coding)
+    return Regression(_standardised(features), labels, CENSUS_INCOME, coding)
 
 
 def dota2() -> Regression:

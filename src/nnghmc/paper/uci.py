@@ -1,12 +1,12 @@
 """Section 4.6: three regressions of UCI's, with 10, 15 and 20 % of the draws to learn from."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from nnghmc.paper.experiment import Result, Table
-from nnghmc.paper.race import AS_THE_PAPER, CHAINS, Course, Draws, Race, Runner, paper_row
+from nnghmc.paper.race import AS_THE_PAPER, UNKNOWN, Course, Draws, Race, Runner, paper_row
 from nnghmc.paper.regressions import Regression, census_income, dota2, online_news
-from nnghmc.surrogates import GradientMLP
+from nnghmc.surrogates import BlockMLP, GradientMLP, GradientModel
 
 SHARES = (0.10, 0.15, 0.20)
 DRAWS = 5000
@@ -16,27 +16,33 @@ DRAWS = 5000
 class Case:
     """A data set, the tuning that makes standard HMC accept about 0.8, and speed-ups.
 
-    `speed_up` is the paper's, `goal` what ours is to reach.
+    `speed_up` is the paper's, `goal` what ours is to reach, `why` the reason where one is missed.
     """
 
     load: Callable[[], Regression]
     step_size: float
     speed_up: float
     goal: float
+    network: GradientModel = field(default_factory=lambda: GradientMLP(100))
+    why: str = UNKNOWN
     most_steps: int = 20
 
 
 CASES = {
     "Online News": Case(online_news, 0.0058, 4.27, 12),
-    "Census Income": Case(census_income, 0.0085, 2.19, 8),
-    "Dota2": Case(dota2, 0.0033, 5.44, 15),
+    "Census Income": Case(census_income, 0.0045, 2.19, 8),
+    "Dota2": Case(dota2, 0.0033, 5.44, 15, BlockMLP(8, 50)),
 }
 SETTINGS = (
-    "Logistic regressions with independent normal priors of variance 10; the chains start at draws "
-    "of the normal approximation around the mode. The paper does not print its ε and L: L is 20 "
-    "here, numbers of steps drawn up to it, and ε such that standard HMC accepts about 0.8. The "
-    "paper's way: gradients of 10, 15 and 20 % as many draws as one chain of 5,000 has, 100 units, "
-    "50 epochs."
+    "Logistic regressions with independent normal priors of variance 10; the chains start at the "
+    "mode. The paper does not print its ε and L: L is 20 here, numbers of steps drawn up to it, "
+    "and ε such that standard HMC accepts about 0.8. The paper's way: gradients of 10, 15 and 20 % "
+    "as many draws as one chain of 5,000 has, 100 units, or for Dota2 eight disjoint networks of "
+    "50, 50 epochs. In each of these data some columns sum to a constant: along such a direction "
+    "only the prior speaks, with a standard deviation of 3.2, beside some 0.01 along the others, "
+    "and every coefficient of such a group is mostly that one direction. So that the median is not "
+    "that of a few directions which standard HMC hardly moves along, ESS is told for principal "
+    "directions, not for coefficients."
 )
 
 
@@ -48,9 +54,9 @@ def course(case: Case, share: float) -> Course:
         most_steps=case.most_steps,
         draws=DRAWS,
         collected=collected,
-        network=GradientMLP(100),
+        network=case.network,
         epochs=50,
-        quick=Draws(true=60, collected=collected, learned=500),
+        quick=Draws(true=100, collected=collected, learned=500),
         warmup=20,
     )
 
@@ -65,7 +71,7 @@ def run(full: bool = False, seed: int = 0, progress: bool = True) -> Result:
             found.table(
                 f"{name}, {DRAWS:,} draws (table 5)", [paper_row(name, speed_up=case.speed_up)]
             ),
-            found.verdict(case.speed_up, case.goal),
+            found.verdict(case.speed_up, case.goal, case.why),
             regression.words,
         ]
     return Result([*told, found.remarks])
@@ -76,9 +82,10 @@ def one_race(
 ) -> Race:
     """Standard HMC, the paper's way with each share of draws to learn from, and our way."""
     about = regression.approximation()
-    posterior, starts = regression.posterior(about.mean), about.draws(CHAINS, seed)
+    posterior = regression.posterior(about.mean)
     runners = [
-        Runner(posterior, course(case, share), starts, full, seed, progress) for share in SHARES
+        Runner(posterior, course(case, share), full, seed, progress, axes=about.axes)
+        for share in SHARES
     ]
     learned = [
         runner.as_the_paper(f"{AS_THE_PAPER}, {share:.0%}")
