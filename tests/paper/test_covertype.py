@@ -6,7 +6,7 @@ import pytest
 
 from nnghmc.paper import covertype
 from nnghmc.paper.covertype import CORRECTED
-from nnghmc.paper.race import AS_THE_PAPER, AS_WE_WOULD, STANDARD, Runner
+from nnghmc.paper.race import AS_THE_PAPER, AS_WE_WOULD, PAPER_TRAINING, STANDARD, Runner
 from nnghmc.paper.regressions import laplace_log_prior
 from nnghmc.plots import save
 from support import regression_of_data
@@ -21,7 +21,12 @@ def posterior():
 @pytest.fixture(scope="module")
 def runner(posterior):
     course = replace(
-        covertype.COURSE, step_size=0.03, draws=500, collected=200, warmup=20, epochs=10
+        covertype.COURSE,
+        step_size=0.03,
+        draws=500,
+        collected=200,
+        warmup=20,
+        training=replace(PAPER_TRAINING, epochs=10),
     )
     return Runner(posterior, course, full=True, progress=False)
 
@@ -35,9 +40,9 @@ def found(runner):
 def biased(runner):
     monkeypatch = pytest.MonkeyPatch()
     monkeypatch.setattr(covertype, "LEARNING_RATES", (4e-3, 4e-5))
-    runs = covertype.stochastic_runs(runner, 250, batch=100)
+    legs = covertype.stochastic_legs(runner, 250, batch=100)
     monkeypatch.undo()
-    return runs
+    return legs
 
 
 def test_the_race_has_the_corrected_stochastic_gradients_in_it(found):

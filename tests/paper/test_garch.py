@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from nnghmc.paper import garch
+from nnghmc.paper.race import PAPER_TRAINING
 from support import remembered
 
 
@@ -40,7 +41,13 @@ def test_the_prior_has_the_jacobian_of_the_map_to_the_natural_scale():
 
 
 def test_the_experiment_at_a_small_size(monkeypatch):
-    course = replace(garch.COURSE, draws=200, collected=200, warmup=20, epochs=5)
+    course = replace(
+        garch.COURSE,
+        draws=200,
+        collected=200,
+        warmup=20,
+        training=replace(PAPER_TRAINING, epochs=5),
+    )
     monkeypatch.setattr(garch, "COURSE", course)
     monkeypatch.setattr(garch, "series", partial(garch.series, 200))
     races = remembered(monkeypatch, garch, "race")

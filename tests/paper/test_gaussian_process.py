@@ -8,7 +8,7 @@ import pytest
 from scipy import stats
 
 from nnghmc.paper import gaussian_process as gp
-from nnghmc.paper.race import STANDARD, race
+from nnghmc.paper.race import PAPER_TRAINING, STANDARD, race
 from nnghmc.plots import save
 
 
@@ -31,7 +31,9 @@ def test_the_likelihood_is_that_of_a_multivariate_normal(seen):
 
 @pytest.fixture(scope="module")
 def found(seen):
-    course = replace(gp.COURSE, draws=50, collected=80, quick=None, epochs=20)
+    course = replace(
+        gp.COURSE, draws=50, collected=80, quick=None, training=replace(PAPER_TRAINING, epochs=20)
+    )
     return race(gp.gaussian_process(seen), course, full=True, progress=False)
 
 

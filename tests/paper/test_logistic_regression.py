@@ -4,11 +4,18 @@ from dataclasses import replace
 from functools import partial
 
 from nnghmc.paper import logistic_regression
+from nnghmc.paper.race import PAPER_TRAINING
 from nnghmc.paper.targets import logistic
 
 
 def test_the_experiment_at_a_small_size(monkeypatch):
-    small = {"step_size": 0.08, "draws": 100, "collected": 80, "quick": None, "epochs": 5}
+    small = {
+        "step_size": 0.08,
+        "draws": 100,
+        "collected": 80,
+        "quick": None,
+        "training": replace(PAPER_TRAINING, epochs=5),
+    }
     course = replace(logistic_regression.COURSE, **small)
     monkeypatch.setattr(logistic_regression, "COURSE", course)
     monkeypatch.setattr(logistic_regression, "logistic", partial(logistic, 600, 8))

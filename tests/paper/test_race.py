@@ -13,6 +13,7 @@ from nnghmc.paper.race import (
     AS_THE_PAPER,
     AS_WE_WOULD,
     CHAINS,
+    PAPER_TRAINING,
     STANDARD,
     Course,
     Draws,
@@ -29,7 +30,7 @@ COURSE = Course(
     draws=500,
     collected=160,
     network=GradientMLP(20),
-    epochs=5,
+    training=replace(PAPER_TRAINING, epochs=5),
     quick=Draws(true=100, collected=80, learned=200),
     warmup=10,
 )
@@ -69,8 +70,15 @@ def test_a_whole_run_is_computed_from_rates():
     assert leg.computed
     assert leg.seconds() == pytest.approx(3 + (1 + 4 * 2) + (2 + 2 * 2) + (1 + 10 * 10))
     assert leg.seconds(("sample",)) == pytest.approx(101)
-    np.testing.assert_allclose(leg.sizes, 10 * bulk_ess(draws))
+    np.testing.assert_allclose(leg.sizes, CHAINS + 10 * (bulk_ess(draws) - CHAINS))
     assert leg.rate() == pytest.approx(np.median(leg.sizes) / leg.seconds())
+
+
+def test_chains_that_stand_still_do_not_gain_by_a_longer_run():
+    draws = np.random.default_rng(0).normal(size=(CHAINS, 1, 2)) * np.ones((1, 100, 1))
+    draws += 1e-6 * np.random.default_rng(1).normal(size=draws.shape)
+    leg = Leg("", SimpleNamespace(draws=draws), 1000)
+    assert np.all(leg.sizes < 3 * CHAINS)
 
 
 def test_what_was_made_whole_is_not_computed():

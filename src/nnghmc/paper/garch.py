@@ -23,7 +23,6 @@ COURSE = Course(
     draws=10_000,
     collected=1000,
     network=GradientMLP(50),
-    epochs=50,
     warmup=100,
 )
 SPEED_UP, GOAL = 4.98, 12
@@ -131,7 +130,7 @@ def series_figure(values: np.ndarray, run: Run) -> Figure:
     for (name, (parameters, line)), colour in zip(shown.items(), plots.COLOURS, strict=False):
         axis.plot(2 * spreads(values, parameters), line, color=colour, linewidth=1, label=name)
     axis.set(xlabel="time", ylabel="observation", xlim=(0, len(values)))
-    axis.legend(frameon=False, ncols=3, loc="lower center")
+    axis.legend(frameon=False, ncols=3, loc="lower center", bbox_to_anchor=(0.5, 1.0))
     drawing.tight_layout()
     return drawing
 

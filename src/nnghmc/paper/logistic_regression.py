@@ -12,7 +12,6 @@ COURSE = Course(
     draws=1000,
     collected=400,
     network=BlockMLP(8, 50),
-    epochs=50,
     quick=Draws(true=250, collected=400, learned=950),
     warmup=5,
 )

@@ -36,10 +36,6 @@ class Normal(NamedTuple):
         """Its principal directions, in columns."""
         return np.asarray(np.linalg.eigh(self.covariance)[1])
 
-    def draws(self, number: int, seed: int) -> np.ndarray:
-        """Independent ones."""
-        return np.random.default_rng(seed).multivariate_normal(*self, size=number)
-
 
 class Regression(NamedTuple):
     """Rows of features, labels 0 and 1, whose data they are, and what was done to them."""
@@ -55,8 +51,18 @@ class Regression(NamedTuple):
         rows, columns = self.features.shape
         return f"{self.source.title}, {rows:,} × {columns}: {self.coding} {self.source.credit}."
 
+    @property
+    def standardised(self) -> "Regression":
+        """With every column standardised but the intercept."""
+        varies = self.features.std(axis=0) > 0
+        features = self.features.copy()
+        features[:, varies] = _standardised(features[:, varies])
+        return self._replace(
+            features=features, coding=f"{self.coding} All columns that vary are standardised."
+        )
+
     def approximation(self) -> Normal:
-        """About the posterior, around its mode by Newton's method: where the chains start."""
+        """About the posterior, around its mode by Newton's method."""
         beta = np.zeros(self.features.shape[1])
         precision = np.eye(len(beta)) / PRIOR_VARIANCE
         for _ in range(NEWTON_STEPS):
@@ -132,9 +138,9 @@ def census_income() -> Regression:
     labels = np.array([float(row[0]) > 0 for row in rows], float)
     coding = (
         "more than 50,000 dollars a year or not; training and test rows together, 123 indicators, "
-        "standardised, of which each group sums to one: the prior decides between them."
+        "of which each group sums to one: the prior decides between them."
     )
-    return Regression(_standardised(features), labels, CENSUS_INCOME, coding)
+    return Regression(features, labels, CENSUS_INCOME, coding).standardised
 
 
 def dota2() -> Regression:
