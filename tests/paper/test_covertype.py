@@ -6,43 +6,53 @@ import pytest
 
 from nnghmc.paper import covertype
 from nnghmc.paper.covertype import CORRECTED
-from nnghmc.paper.race import AS_THE_PAPER, AS_WE_WOULD, PAPER_TRAINING, STANDARD, Runner
-from nnghmc.paper.regressions import laplace_log_prior
+from nnghmc.paper.race import AS_THE_PAPER, AS_WE_WOULD, PAPER_TRAINING, STANDARD
 from nnghmc.plots import save
-from support import regression_of_data
+from support import regression_of_data, remembered
 
 
 @pytest.fixture(scope="module")
-def posterior():
-    regression = regression_of_data()
-    return regression.posterior(regression.approximation().mean, laplace_log_prior)
-
-
-@pytest.fixture(scope="module")
-def runner(posterior):
+def told_and_made():
+    """What the experiment tells, its race, and the legs of SGHMC."""
     course = replace(
         covertype.COURSE,
         step_size=0.03,
         draws=500,
         collected=200,
+        quick=None,
         warmup=20,
         training=replace(PAPER_TRAINING, epochs=10),
     )
-    return Runner(posterior, course, full=True, progress=False)
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        monkeypatch.setattr(covertype, "COURSE", course)
+        monkeypatch.setattr(covertype, "BATCH", 100)
+        monkeypatch.setattr(covertype, "LEARNING_RATES", (4e-3, 4e-5))
+        monkeypatch.setattr(covertype, "cover_type", regression_of_data)
+        races = remembered(monkeypatch, covertype, "whole_race")
+        legs = remembered(monkeypatch, covertype, "stochastic_legs")
+        result = covertype.run(progress=False)
+        return result, races[0], legs[0]
 
 
 @pytest.fixture(scope="module")
-def found(runner):
-    return covertype.whole_race(runner, batch=500)
+def found(told_and_made):
+    return told_and_made[1]
 
 
 @pytest.fixture(scope="module")
-def biased(runner):
-    monkeypatch = pytest.MonkeyPatch()
-    monkeypatch.setattr(covertype, "LEARNING_RATES", (4e-3, 4e-5))
-    legs = covertype.stochastic_legs(runner, 250, batch=100)
-    monkeypatch.undo()
-    return legs
+def biased(told_and_made):
+    return told_and_made[2]
+
+
+def test_the_experiment_tells_how_far_it_came_and_whether_stochastic_gradients_moved(
+    told_and_made, found
+):
+    words, table, verdict, *others = told_and_made[0].told
+    assert "2,000 × 4" in words
+    assert [row[9] for row in table.rows[-2:]] == ["5.77", "3.64"]
+    assert verdict.startswith("Goal: a speed-up of 5.77 the paper's way")
+    assert (covertype.NOISE in others) == (found[CORRECTED].acceptance < covertype.MOVES)
+    assert set(told_and_made[0].figures) == {"covertype-marginals.png", "covertype-traces.png"}
 
 
 def test_the_race_has_the_corrected_stochastic_gradients_in_it(found):

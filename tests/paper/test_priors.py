@@ -4,7 +4,7 @@ from functools import partial
 
 import pytest
 
-from nnghmc.paper.priors import bound, figure, four_runs, largest_z
+from nnghmc.paper.priors import agreement, bound, figure, four_runs, largest_z
 from nnghmc.paper.targets import logistic
 from nnghmc.plots import save
 
@@ -30,6 +30,14 @@ def test_means_and_spreads_are_those_of_standard_hmc_under_the_new_prior(runs):
 def test_the_prior_matters_here(runs):
     """Else the agreement would prove nothing."""
     assert min(largest_z(runs["old, HMC"], runs["new, HMC"])) > 10
+
+
+def test_agreement_is_told_and_so_is_the_lack_of_it(runs):
+    assert agreement(runs).startswith(
+        "Under the new prior both methods agree: the largest |z| of 6"
+    )
+    wrong = runs | {"new, NNgHMC": runs["old, NNgHMC"]}
+    assert agreement(wrong).startswith("Under the new prior both methods do not agree")
 
 
 def test_the_figure_can_be_drawn(runs, tmp_path):

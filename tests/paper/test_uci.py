@@ -1,12 +1,15 @@
 """The three regressions of UCI's: how their race is run, at a small size."""
 
+import numpy as np
+
+from nnghmc import BlockMLP
 from nnghmc.paper import uci
 from nnghmc.paper.race import AS_THE_PAPER
 from support import regression_of_data, remembered
 
 
 def test_each_share_of_the_draws_is_learned_from(monkeypatch):
-    case = uci.Case(regression_of_data, 0.03, 4.27, 12, most_steps=5)
+    case = uci.Case(regression_of_data, 0.03, 4.27, 12, BlockMLP(2, 10), most_steps=5)
     monkeypatch.setattr(uci, "DRAWS", 400)
     monkeypatch.setattr(uci, "CASES", {"Small": case})
     races = remembered(monkeypatch, uci, "one_race")
@@ -19,6 +22,8 @@ def test_each_share_of_the_draws_is_learned_from(monkeypatch):
     assert collected == [40, 56, 80]  # as many in each of the chains
     assert [leg.draws for leg in legs] == [400, 395, 393, 390, 400]
     assert legs[0].run.acceptance > 0.5
+    assert {leg.run.title for leg in legs[1:4]} == {"NNgHMC, blocks"}
+    np.testing.assert_allclose(abs(legs[0].axes.T @ legs[0].axes), np.eye(4), atol=1e-9)
     assert table.title.startswith("Small, 400 draws")
     assert table.rows[-1][9] == "4.27"
     assert verdict.startswith(

@@ -34,8 +34,8 @@ SETTINGS = (
     "half normal for α₀ and uniform over the stationary region α₁ + α₂ + β < 1, α, β > 0. Sampled "
     "on log α₀ and on the log odds of α₁, α₂ and β against what is left to 1, with the Jacobian; "
     "reported on the natural scale. The paper's ε of 0.002 is a step on the natural scale, where "
-    "the posterior is ten to twenty times as narrow: ε is 0.03 here. L = 15, numbers of steps drawn "
-    "up to it. The paper's way: gradients of 1,000 draws, 50 units, 50 epochs."
+    "the posterior is ten to twenty times as narrow: ε is 0.03 here. L = 15, numbers of steps "
+    "drawn up to it. The paper's way: gradients of 1,000 draws, 50 units, 50 epochs."
 )
 
 

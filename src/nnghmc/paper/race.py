@@ -282,6 +282,7 @@ class Runner:
     seed: int = 0
     progress: bool = True
     axes: np.ndarray | None = None
+    starts: np.ndarray | None = None
 
     @property
     def made(self) -> Draws:
@@ -296,6 +297,7 @@ class Runner:
             CHAINS,
             self.seed,
             progress=self.progress,
+            initial_positions=self.starts,
             **settings,
         )
 

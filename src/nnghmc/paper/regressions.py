@@ -36,6 +36,10 @@ class Normal(NamedTuple):
         """Its principal directions, in columns."""
         return np.asarray(np.linalg.eigh(self.covariance)[1])
 
+    def draws(self, number: int, seed: int) -> np.ndarray:
+        """Independent ones."""
+        return np.random.default_rng(seed).multivariate_normal(*self, size=number)
+
 
 class Regression(NamedTuple):
     """Rows of features, labels 0 and 1, whose data they are, and what was done to them."""
@@ -50,16 +54,6 @@ class Regression(NamedTuple):
         """Shape, coding and credit."""
         rows, columns = self.features.shape
         return f"{self.source.title}, {rows:,} × {columns}: {self.coding} {self.source.credit}."
-
-    @property
-    def standardised(self) -> "Regression":
-        """With every column standardised but the intercept."""
-        varies = self.features.std(axis=0) > 0
-        features = self.features.copy()
-        features[:, varies] = _standardised(features[:, varies])
-        return self._replace(
-            features=features, coding=f"{self.coding} All columns that vary are standardised."
-        )
 
     def approximation(self) -> Normal:
         """About the posterior, around its mode by Newton's method."""
@@ -138,9 +132,9 @@ def census_income() -> Regression:
     labels = np.array([float(row[0]) > 0 for row in rows], float)
     coding = (
         "more than 50,000 dollars a year or not; training and test rows together, 123 indicators, "
-        "of which each group sums to one: the prior decides between them."
+        "standardised, of which each group sums to one: the prior decides between them."
     )
-    return Regression(features, labels, CENSUS_INCOME, coding).standardised
+    return Regression(_standardised(features), labels, CENSUS_INCOME, coding)
 
 
 def dota2() -> Regression:
@@ -157,4 +151,8 @@ def dota2() -> Regression:
 
 
 def _standardised(columns: np.ndarray) -> np.ndarray:
-    return np.asarray((columns - columns.mean(axis=0)) / columns.std(axis=0))
+    """Columns of mean 0 and standard deviation 1; what is constant stays as it is."""
+    spreads = columns.std(axis=0)
+    varies = spreads > 0
+    centres, scales = np.where(varies, columns.mean(axis=0), 0.0), np.where(varies, spreads, 1.0)
+    return np.asarray((columns - centres) / scales)
