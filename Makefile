@@ -37,7 +37,7 @@ bench: $(RIVALS)  ## Measure everything, NUTS beside it: hours; writes benchmark
 	$(BIN)/python benchmarks/falling_back.py
 	$(BIN)/python benchmarks/against_nuts.py
 
-reproduce: $(SETUP)  ## Repeat the paper's experiments in their quick form: an hour; writes docs/reproduction.md
+reproduce: $(SETUP)  ## Repeat the paper's experiments in their quick form: half an hour; writes docs/reproduction.md
 	$(BIN)/nnghmc reproduce all --quick --out docs
 
 quick: $(RIVALS)  ## A few minutes of the benchmark against NUTS; writes nothing

@@ -1,6 +1,7 @@
 """Cover Type's experiment on a small regression: what is exact agrees, SGHMC is too wide."""
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 
@@ -30,7 +31,9 @@ def told_and_made():
         monkeypatch.setattr(covertype, "cover_type", regression_of_data)
         races = remembered(monkeypatch, covertype, "whole_race")
         legs = remembered(monkeypatch, covertype, "stochastic_legs")
+        runners = remembered(monkeypatch, covertype, "Runner")
         result = covertype.run(progress=False)
+        assert runners[0].starts.shape == (8, 4)
         return result, races[0], legs[0]
 
 
@@ -53,6 +56,11 @@ def test_the_experiment_tells_how_far_it_came_and_whether_stochastic_gradients_m
     assert verdict.startswith("Goal: a speed-up of 5.77 the paper's way")
     assert (covertype.NOISE in others) == (found[CORRECTED].acceptance < covertype.MOVES)
     assert set(told_and_made[0].figures) == {"covertype-marginals.png", "covertype-traces.png"}
+
+
+def test_stochastic_gradients_that_move_need_no_excuse():
+    assert covertype.stuck(SimpleNamespace(acceptance=0.01)) == [covertype.NOISE]
+    assert covertype.stuck(SimpleNamespace(acceptance=0.5)) == []
 
 
 def test_the_race_has_the_corrected_stochastic_gradients_in_it(found):

@@ -19,6 +19,7 @@ from nnghmc.paper.race import (
     Draws,
     Leg,
     Race,
+    Runner,
     paper_row,
     race,
 )
@@ -87,6 +88,18 @@ def test_what_was_made_whole_is_not_computed():
     leg = Leg("", run, 100)
     assert not leg.computed
     assert leg.seconds() == 2.0
+
+
+def test_the_paper_s_way_is_trained_as_its_course_says(found):
+    assert len(found[AS_THE_PAPER].surrogate.report.losses) == 5
+
+
+def test_a_runner_starts_the_chains_where_it_is_told(monkeypatch):
+    settings = {}
+    monkeypatch.setattr("nnghmc.paper.race.whole_run", lambda *_, **given: settings.update(given))
+    starts = np.zeros((CHAINS, 2))
+    Runner(None, COURSE, starts=starts).by(1)
+    assert settings["initial_positions"] is starts
 
 
 def test_the_table_has_ours_and_the_paper_s(found):

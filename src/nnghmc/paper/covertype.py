@@ -21,6 +21,7 @@ from nnghmc.paper.race import (
     paper_row,
 )
 from nnghmc.paper.regressions import cover_type, laplace_log_prior
+from nnghmc.run import Run
 from nnghmc.surrogates import GradientMLP
 
 COURSE = Course(
@@ -75,7 +76,7 @@ def run(full: bool = False, seed: int = 0, progress: bool = True) -> Result:
         f"{regression.words} {SETTINGS}",
         found.table("Cover Type, 2,000 draws (table 3)", PAPER),
         found.verdict(SPEED_UP, GOAL, WHY),
-        *([NOISE] if found[CORRECTED].acceptance < MOVES else []),
+        *stuck(found[CORRECTED]),
         found.remarks,
         spreads_table(found, biased),
     ]
@@ -102,6 +103,11 @@ def whole_race(runner: Runner) -> Race:
             runner.as_we_would(),
         )
     )
+
+
+def stuck(run: Run) -> list[str]:
+    """Why stochastic gradients lead nowhere, where they do."""
+    return [NOISE] if run.acceptance < MOVES else []
 
 
 def stochastic_legs(runner: Runner, draws: int) -> list[Leg]:

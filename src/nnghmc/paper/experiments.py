@@ -41,33 +41,33 @@ class Experiment(NamedTuple):
 
 EXPERIMENTS = {
     "banana": Experiment("section 4.1: the banana, its gradient learned", "1", "1", banana.run),
-    "gaussian": Experiment("section 4.1: variances from 0.1 to 1000", "1", "2", gaussian.run),
+    "gaussian": Experiment("section 4.1: variances from 0.1 to 1000", "1", "1", gaussian.run),
     "logistic": Experiment(
-        "section 4.2: logistic regression, 50,000 × 200", "3", "5", logistic_regression.run
+        "section 4.2: logistic regression, 50,000 × 200", "2", "5", logistic_regression.run
     ),
     "priors": Experiment(
         "section 4.2: a gradient learned under one prior, reused under another",
-        "4",
-        "10",
+        "2",
+        "6",
         priors.run,
     ),
     "blocks": Experiment(
         "section 4.2: training loss of one large, one small and eight disjoint networks",
-        "2",
-        "2",
+        "1",
+        "1",
         blocks.run,
     ),
     "garch": Experiment("section 4.3, table 1: GARCH(2, 1)", "2", "2", garch.run),
     "gp": Experiment(
         "section 4.3, table 2: hyperparameters of a Gaussian process",
-        "8",
-        "460",
+        "5",
+        "350",
         gaussian_process.run,
     ),
     "covertype": Experiment(
         "section 4.4, table 3: Cover Type, and stochastic gradients",
-        "15",
-        "90",
+        "8",
+        "45",
         covertype.run,
         "Cover Type",
     ),
@@ -79,8 +79,8 @@ EXPERIMENTS = {
     ),
     "uci": Experiment(
         "section 4.6, table 5: Online News, Census Income, Dota2",
-        "15",
-        "120",
+        "10",
+        "70",
         uci.run,
         "Online News, Census Income, Dota2",
     ),
