@@ -9,6 +9,7 @@ import pytest
 from nnghmc import GradientMLP
 from nnghmc.cost import Cost, PhaseCost
 from nnghmc.diagnostics import bulk_ess
+from nnghmc.paper.experiment import markdown_table
 from nnghmc.paper.race import (
     AS_THE_PAPER,
     AS_WE_WOULD,
@@ -119,6 +120,7 @@ def test_the_table_has_ours_and_the_paper_s(found):
     assert first == "a title"
     assert len({len(line) for line in (header, *lines[:3])}) == 1
     assert table.markdown.count("|\n|") == 5
+    assert markdown_table(("", "|z|"), [("a", "1")])[0] == r"|  | \|z\| |"
 
 
 def fake_leg(name, size, seconds, apart=0.0):

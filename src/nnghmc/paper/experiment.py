@@ -49,7 +49,8 @@ class Table:
 def markdown_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
     """Its lines; the first column is words, the others are numbers."""
     sides = ["---"] + ["---:"] * (len(header) - 1)
-    return ["| " + " | ".join(line) + " |" for line in (header, sides, *rows)]
+    lines = ([part.replace("|", r"\|") for part in line] for line in (header, sides, *rows))
+    return ["| " + " | ".join(line) + " |" for line in lines]
 
 
 def z_of_spreads(draws: np.ndarray, spreads: np.ndarray) -> np.ndarray:
