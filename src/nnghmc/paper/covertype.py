@@ -145,7 +145,7 @@ def marginals_figure(found: Race, biased: Sequence[Leg], number: int = 3) -> Fig
     measure = ours.run.draws.reshape(-1, ours.run.posterior.dim)
     chosen = np.argsort(measure.std(axis=0))[:number]
     drawing, axes = plt.subplots(2, number, figsize=(3.6 * number, 6), sharex="col")
-    exact = [leg for leg in found.legs if leg.run.acceptance > MOVES]
+    exact = [leg for leg in found.legs if not stuck(leg.run)]
     for row, shown in zip(axes, (exact, [*biased, ours]), strict=True):
         for axis, coordinate in zip(row, chosen, strict=True):
             centre, width = measure[:, coordinate].mean(), 5 * measure[:, coordinate].std()
