@@ -135,7 +135,7 @@ LONG = Estimate(4, 1000, Timings(1e-3), 400.0, 15.0)
 @pytest.mark.parametrize(("expected", "refits"), [(SHORT, 0), (LONG, 3)])
 def test_what_learning_may_cost_depends_on_what_is_at_stake(monkeypatch, expected, refits):
     """Of a short run by NUTS little time may be lost; a gradient far from straight is not tried."""
-    monkeypatch.setattr("nnghmc.automatic.estimate_run", lambda *_, **__: expected)
+    monkeypatch.setattr("nnghmc.record.estimate_run", lambda *_, **__: expected)
     hard = Automatic(network=GradientMLP(1), good_acceptance=0.9999, least_acceptance=0.999)
     run = sample(skewed(), 50, 4, automatic=hard, progress=False)
     assert run.method == "nuts"
@@ -267,7 +267,7 @@ def student():
 
 @pytest.mark.parametrize(("expected", "tried"), [(BETWEEN, False), (LONG, True)])
 def test_heavy_tails_are_learned_only_where_there_is_time_to_fail(monkeypatch, expected, tried):
-    monkeypatch.setattr("nnghmc.automatic.estimate_run", lambda *_, **__: expected)
+    monkeypatch.setattr("nnghmc.record.estimate_run", lambda *_, **__: expected)
     run = sample(student(), 50, 4, automatic=Automatic(network=Quadratic()), progress=False)
     told = "\n".join(run.story)
     assert ("tails too heavy to be learned" in told) == (not tried)

@@ -16,6 +16,7 @@ from nnghmc.kernels import hmc, simulate, true_gradient_hmc  # noqa: E402
 from nnghmc.methods import MiniBatches  # noqa: E402
 from nnghmc.payoff import Estimate  # noqa: E402
 from nnghmc.posterior import Posterior, from_log_density  # noqa: E402
+from nnghmc.resuming import resume  # noqa: E402
 from nnghmc.run import Run  # noqa: E402
 from nnghmc.sampler import estimate, sample  # noqa: E402
 from nnghmc.schedule import TrainingSchedule  # noqa: E402
@@ -61,6 +62,7 @@ __all__ = [
     "from_log_density",
     "hmc",
     "load_surrogate",
+    "resume",
     "sample",
     "simulate",
     "true_gradient_hmc",

@@ -8,7 +8,7 @@ import numpy as np
 from jaxtyping import PRNGKeyArray
 
 from nnghmc.assessment import assess_tuning
-from nnghmc.chains import Draws, History, evaluate_all
+from nnghmc.chains import Draws, History, HistoryInMemory, evaluate_all
 from nnghmc.diagnostics import LEAST_DRAWS_FOR_TAILS
 from nnghmc.errors import (
     GradientDataError,
@@ -26,11 +26,10 @@ from nnghmc.payoff import (
     NUTS_WARMUP,
     ROUNDS_OF_GRADIENTS,
     Estimate,
-    estimate_run,
 )
-from nnghmc.record import Record
+from nnghmc.record import Kernel, Record, SamplePhase
 from nnghmc.run import Run
-from nnghmc.surrogates import GradientData, GradientModel, QuadraticPlus, Surrogate, fit
+from nnghmc.surrogates import GradientData, GradientModel, QuadraticPlus, Surrogate
 from nnghmc.surrogates.learned import gradient_model
 from nnghmc.tails import Rays, follow_rays
 from nnghmc.transitions import insured_transition, nuts_transition, probing_transition
@@ -48,6 +47,8 @@ HEAVY_TAILS = (
     "the tails of this posterior are so heavy that it may have no variance; do not trust means and "
     "standard deviations, use quantiles"
 )
+MOST_DRAWS_FOR_TAILS = 20_000
+"""In each chain: enough to know the outermost, and little memory however long the run."""
 QUICK_FLOPS = 2e10
 """A phase of less work than this, some seconds, is compiled quickly. Not decided by the clock, so
 that the same seed gives the same draws."""
@@ -99,14 +100,19 @@ class AutomaticSampling:
     chains: int
     seed: int
     initial_positions: Any = None
+    surrogate: Surrogate | None = None
 
     def __post_init__(self) -> None:
         instance_of("automatic", self.settings, Automatic)
         self.posterior = self.record.posterior
 
     def key(self, use: str) -> PRNGKeyArray:
-        """The stream of randomness of one use; NUTS from the start has streams of its own."""
-        stream = 1000 + USES.index(use) + (len(USES) if self.settings.way == "nuts" else 0)
+        """The stream of randomness of one use; NUTS from the start has streams of its own.
+
+        So has a run that uses what another learned: with the same seed they are independent.
+        """
+        kind = 1 if self.settings.way == "nuts" else 0 if self.surrogate is None else 2
+        stream = 1000 + kind * len(USES) + USES.index(use)
         return jax.random.fold_in(jax.random.key(self.seed), stream)
 
     def tell(self, line: str) -> None:
@@ -144,8 +150,8 @@ class AutomaticSampling:
             )
             cost.true_gradients += self.chains
             self.record.check_energies(states)
-            self.record.estimate = estimate_run(
-                self.posterior, states.position, self.draws, thorough=self.settings.way == "learn"
+            self.record.estimate = self.record.time(
+                states.position, self.draws, thorough=self.settings.way == "learn"
             )
         self.tell(str(self.estimate))
         return states
@@ -158,10 +164,15 @@ class AutomaticSampling:
 
     @property
     def learning_is_worth_a_try(self) -> bool:
-        """By the estimate, unless it is said outright."""
-        if self.settings.way == "estimate":
+        """By the estimate, unless it is said outright, or has been learned before."""
+        if self.settings.way == "estimate" and self.surrogate is None:
             return self.estimate.pays
-        return self.settings.way == "learn"
+        return self.settings.way != "nuts"
+
+    @property
+    def failing_is_no_matter(self) -> bool:
+        """Whether learning is wanted, whatever it may cost."""
+        return self.settings.way == "learn" or self.surrogate is not None
 
     def quick(self, evaluations: int) -> bool:
         """Whether so many gradients of all chains are too little work to compile for."""
@@ -169,7 +180,7 @@ class AutomaticSampling:
 
     def nothing(self) -> Run:
         """A run that was stopped before its first draw."""
-        kept = History(self.chains, 0, self.posterior.dim)
+        kept = HistoryInMemory(self.chains, 0, self.posterior.dim)
         return self.record.result("nuts", self.seed, self.draws, kept)
 
     def find_bulk(self, states: HMCState) -> Bulk:
@@ -207,7 +218,7 @@ class AutomaticSampling:
         if obstacle:
             self.tell(obstacle)
             return None
-        rays = self.look_beyond("collect", bulk.draws, bulk.potentials)
+        rays = self.look_beyond(bulk)
         if self.too_heavy(rays):
             self.tell("tails too heavy to be learned in so short a run: NUTS samples")
             return None
@@ -242,14 +253,14 @@ class AutomaticSampling:
 
     def too_bent(self, bulk: Bulk) -> bool:
         """Whether learning may well fail, where a failure would cost too much of the run."""
-        if self.settings.way == "learn" or self.estimate.can_afford_to_fail:
+        if self.failing_is_no_matter or self.estimate.can_afford_to_fail:
             return False
         with self.record.cost.timed("train"):
             return bulk.straightness < STRAIGHT
 
     def too_heavy(self, rays: Rays) -> bool:
         """Whether there is more in the tails than a gradient learned from the bulk will know."""
-        if self.settings.way == "learn" or self.estimate.can_afford_a_likely_failure:
+        if self.failing_is_no_matter or self.estimate.can_afford_a_likely_failure:
             return False
         return rays.heavy
 
@@ -258,6 +269,11 @@ class AutomaticSampling:
         self.record.collected.append(rays.met)
         data, states = GradientData.concatenate([bulk.gradient_data, rays.lesson]), bulk.states
         sizes, seen, predicted, found = [], [], np.nan, None
+        if self.surrogate is not None:
+            found, met = self.reuse(self.surrogate, bulk)
+            if self.stopped or found.acceptance >= self.settings.good_acceptance:
+                return found
+            states, data = found.states, GradientData.concatenate([data, met])
         for attempt in range(self.refits + 1):
             sizes.append(f"{len(data):,}")
             try:
@@ -279,6 +295,19 @@ class AutomaticSampling:
         )
         return found
 
+    def reuse(self, surrogate: Surrogate, bulk: Bulk) -> "tuple[_Probed, GradientData]":
+        """A probe of what was learned before, perhaps from other data or under another prior."""
+        self.record.surrogate = surrogate
+        number = self.settings.most_refits + 1  # beyond those of what may be learned anew
+        found, met = self.probe(surrogate, self.tune(surrogate, bulk), bulk.states, number)
+        self.record.collected.append(met)
+        good = found.acceptance >= self.settings.good_acceptance
+        verdict = "it is used" if good else "learned anew"
+        self.tell(
+            f"what was learned before: acceptance {found.acceptance:.2f} in a probe, {verdict}"
+        )
+        return found, met
+
     @property
     def refits(self) -> int:
         """As many as the settings and the time at stake allow."""
@@ -293,15 +322,18 @@ class AutomaticSampling:
         self.record.supervision.reporter.note("train")
         with self.record.cost.timed("train"):
             key = jax.random.fold_in(self.key("fit"), attempt)
-            surrogate = fit(self.settings.network, data, key, layout=self.posterior.layout)
-            self.record.surrogate = surrogate
-            found = tune_on_learned(
+            surrogate = self.record.fit(self.settings.network, data, key)
+        return surrogate, self.tune(surrogate, bulk)
+
+    def tune(self, surrogate: Surrogate, bulk: Bulk) -> Tuning:
+        """Step size and number of steps for what was learned."""
+        with self.record.cost.timed("train"):
+            return tune_on_learned(
                 surrogate.learned,
                 bulk.draws.reshape(-1, self.posterior.dim),
                 bulk.adaptation.inverse_mass_matrix,
                 self.key("tune"),
-            )
-        return surrogate, found.tuning
+            ).tuning
 
     def predict(self, surrogate: Surrogate, tuning: Tuning) -> float:
         """The acceptance to expect; NaN where nothing was held out."""
@@ -350,10 +382,15 @@ class AutomaticSampling:
         with self.record.cost.timed("train"):
             return rays.closed_off(surrogate.learned)
 
-    def look_beyond(self, phase: str, draws: np.ndarray, potentials: np.ndarray) -> Rays:
+    def look_beyond(self, bulk: Bulk) -> Rays:
         """How the posterior goes on where the draws end."""
-        with self.record.cost.timed(phase) as cost:
-            rays = follow_rays(self.posterior.potential_and_gradient, draws, potentials)
+        with self.record.cost.timed("collect") as cost:
+            rays = follow_rays(
+                self.posterior.potential_and_gradient,
+                bulk.draws,
+                bulk.potentials,
+                self.record.journal,
+            )
             cost.true_gradients += rays.evaluations
         return rays
 
@@ -367,24 +404,15 @@ class AutomaticSampling:
             f"steps of {found.tuning.largest_step:.2g} in up to {found.tuning.most_steps}; "
             f"{probability:.1%} of the draws by the true gradient"
         )
-        _, kept = self.record.advance(
-            "sample",
-            "sample",
-            transition,
-            found.tuning,
-            self.key("sample"),
-            found.states,
-            range(self.draws),
-            quick=self.quick(self.draws),
+        kernel = Kernel(transition, found.tuning, self.key("sample"), self.quick(self.draws))
+
+        def remarks_on(record: Record, kept: History) -> list[str]:
+            fallen = _fallen(found.acceptance, kept.worst_acceptance)
+            return [*fallen, *_beyond_the_draws(record, kept)]
+
+        return SamplePhase.begin(
+            self.record, "nnghmc", self.seed, kernel, found.states, self.draws, remarks_on
         )
-        if kept.worst_acceptance < found.acceptance - FALLEN:
-            self.record.remarks.append(
-                f"acceptance fell from {found.acceptance:.2f} in the probe to "
-                f"{kept.worst_acceptance:.2f} in a chain that has been where the gradient was not "
-                "learned; the draws are exact, but fewer count; run again with another seed, or "
-                'with method="nuts"'
-            )
-        return self.result("nnghmc", kept)
 
     def by_nuts(self, states: HMCState, bulk: Bulk | None = None) -> Run:
         """Sample by NUTS, adapted on all chains together."""
@@ -404,17 +432,10 @@ class AutomaticSampling:
         self.record.discarded += [("warmup", history) for history in warm.histories]
         if self.stopped:
             return self.nothing()
-        _, kept = self.record.advance(
-            "sample",
-            "sample",
-            transition,
-            warm.tuning,
-            self.key("sample"),
-            warm.states,
-            range(self.draws),
-            quick=quick,
+        kernel = Kernel(transition, warm.tuning, self.key("sample"), quick)
+        return SamplePhase.begin(
+            self.record, "nuts", self.seed, kernel, warm.states, self.draws, _beyond_the_draws
         )
-        return self.result("nuts", kept)
 
     def adaptation_of_nuts(self, bulk: Bulk | None) -> Adaptation:
         """What NUTS begins with: what the bulk was found with, if it was."""
@@ -423,13 +444,27 @@ class AutomaticSampling:
         diagonal = np.diag(bulk.adaptation.dense_matrix).copy()
         return Adaptation(bulk.adaptation.step_size, diagonal, NUTS_TARGET)
 
-    def result(self, method: str, kept: History) -> Run:
-        """The run, with a look beyond its outermost draws."""
-        if kept.size >= LEAST_DRAWS_FOR_TAILS:
-            rays = self.look_beyond("sample", kept.draws, -kept.stats["lp"])
-            if rays.index < NO_VARIANCE:
-                self.record.remarks.append(HEAVY_TAILS)
-        return self.record.result(method, self.seed, self.draws, kept)
+
+def _fallen(before: float, now: float) -> list[str]:
+    """What to say where less is accepted than a probe has promised."""
+    if not now < before - FALLEN:
+        return []
+    return [
+        f"acceptance fell from {before:.2f} in the probe to {now:.2f} in a chain that has been "
+        "where the gradient was not learned; the draws are exact, but fewer count; run again with "
+        'another seed, or with method="nuts"'
+    ]
+
+
+def _beyond_the_draws(record: Record, kept: History) -> list[str]:
+    """What a look beyond the outermost draws says."""
+    if kept.size < LEAST_DRAWS_FOR_TAILS:
+        return []
+    with record.cost.timed("sample") as cost:
+        draws, potentials = kept.spread(MOST_DRAWS_FOR_TAILS)
+        rays = follow_rays(record.posterior.potential_and_gradient, draws, potentials)
+        cost.true_gradients += rays.evaluations
+    return [HEAVY_TAILS] if rays.index < NO_VARIANCE else []
 
 
 class _Probed(NamedTuple):

@@ -6,9 +6,10 @@ randomness of a draw depends on its number alone: the same seed gives the same d
 size.
 """
 
+import abc
 import time
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 import equinox as eqx
@@ -21,6 +22,7 @@ from jaxtyping import Array, PRNGKeyArray
 
 from nnghmc.compilation import compiled
 from nnghmc.interrupts import StopRequest
+from nnghmc.journal import NoJournal, Step
 from nnghmc.kernels.hmc import HMCInfo, HMCState
 from nnghmc.kernels.leapfrog import Field, Path
 from nnghmc.kernels.tuning import Tuning
@@ -58,36 +60,58 @@ class Draws(NamedTuple):
     info: HMCInfo
 
 
-class History:
-    """Draws and statistics on the host, leading axes (chain, draw), filled chunk by chunk."""
+def columns_of(draws: Draws) -> dict[str, np.ndarray]:
+    """Statistics under ArviZ's names, each of shape (draws, chains)."""
+    columns = {name: getattr(draws.info, part) for part, name in ARVIZ_NAMES.items()}
+    return {"lp": -draws.potentials, **columns}
 
-    def __init__(self, num_chains: int, num_draws: int, dim: int):
-        self._positions = np.empty((num_chains, num_draws, dim))
-        self._stats: dict[str, np.ndarray] = {}
-        self._acceptance_by_chain = np.zeros(num_chains)  # sums, so that a look is cheap
+
+class History(abc.ABC):
+    """Draws and statistics, leading axes (chain, draw), that grow chunk by chunk."""
+
+    keeps_itself = False
+    """Whether its draws survive a crash, so that nobody else needs to remember them."""
+
+    def __init__(self, num_chains: int):
+        self.num_chains = num_chains
         self.length = 0
+        self._acceptance_by_chain = np.zeros(num_chains)  # sums, so that a look is cheap
 
-    def write(self, draws: Draws) -> None:
-        """Put one more chunk behind what is there."""
-        end = self.length + len(draws.positions)
-        self._positions[:, self.length : end] = np.swapaxes(draws.positions, 0, 1)
-        columns = {name: getattr(draws.info, part) for part, name in ARVIZ_NAMES.items()}
-        for name, values in {"lp": -draws.potentials, **columns}.items():
-            if name not in self._stats:
-                self._stats[name] = np.empty(self._positions.shape[:2], values.dtype)
-            self._stats[name][:, self.length : end] = values.T
-        self._acceptance_by_chain += draws.info.acceptance_rate.sum(axis=0)
-        self.length = end
+    def add(self, draws: Draws, states: HMCState) -> None:
+        """Put one more chunk behind what is there; the chains stand where it ends."""
+        self._take(draws, states)
+        self._count(np.asarray(draws.info.acceptance_rate))
+
+    def _count(self, acceptance_rates: np.ndarray) -> None:
+        """So many more draws, with rates of shape (draws, chains)."""
+        self._acceptance_by_chain += acceptance_rates.sum(axis=0)
+        self.length += len(acceptance_rates)
+
+    @abc.abstractmethod
+    def _take(self, draws: Draws, states: HMCState) -> None: ...
+
+    def finish(self) -> None:
+        """No more draws for now."""
+        return
 
     @property
+    @abc.abstractmethod
     def draws(self) -> np.ndarray:
         """Positions, shape (chains, draws, dim)."""
-        return self._positions[:, : self.length]
 
     @property
+    @abc.abstractmethod
     def stats(self) -> dict[str, np.ndarray]:
         """Statistics under ArviZ's names, each of shape (chains, draws)."""
-        return {name: values[:, : self.length] for name, values in self._stats.items()}
+
+    def stat(self, name: str) -> np.ndarray:
+        """One of the statistics."""
+        return self.stats[name]
+
+    def spread(self, most: int) -> tuple[np.ndarray, np.ndarray]:
+        """At most so many draws a chain, spread evenly, and their potentials."""
+        rows = slice(None, None, max(1, -(-self.length // most)))
+        return self.draws[:, rows], -self.stat("lp")[:, rows]
 
     @property
     def acceptance(self) -> float:
@@ -104,12 +128,51 @@ class History:
     @property
     def size(self) -> int:
         """Draws made, all chains together."""
-        return len(self._positions) * self.length
+        return self.num_chains * self.length
 
     @property
     def leapfrog_steps(self) -> int:
         """Steps taken, all chains together."""
-        return int(self.stats["n_steps"].sum()) if self.length else 0
+        return int(self.stat("n_steps").sum()) if self.length else 0
+
+
+class HistoryInMemory(History):
+    """Draws and statistics on the host, with room for a number of draws that is known before."""
+
+    def __init__(self, num_chains: int, num_draws: int, dim: int):
+        super().__init__(num_chains)
+        self._positions = np.empty((num_chains, num_draws, dim))
+        self._stats: dict[str, np.ndarray] = {}
+
+    def _take(self, draws: Draws, states: HMCState) -> None:
+        rows = slice(self.length, self.length + len(draws.positions))
+        self._positions[:, rows] = np.swapaxes(draws.positions, 0, 1)
+        for name, values in columns_of(draws).items():
+            if name not in self._stats:
+                self._stats[name] = np.empty(self._positions.shape[:2], values.dtype)
+            self._stats[name][:, rows] = values.T
+
+    def longer(self, more: int) -> "HistoryInMemory":
+        """A copy with room for more."""
+        chains, _, dim = self._positions.shape
+        copy = HistoryInMemory(chains, self.length + more, dim)
+        copy._positions[:, : self.length] = self.draws
+        for name, values in self.stats.items():
+            copy._stats[name] = np.empty(copy._positions.shape[:2], values.dtype)
+            copy._stats[name][:, : self.length] = values
+        copy.length = self.length
+        copy._acceptance_by_chain = self._acceptance_by_chain.copy()
+        return copy
+
+    @property
+    def draws(self) -> np.ndarray:
+        """Positions, shape (chains, draws, dim)."""
+        return self._positions[:, : self.length]
+
+    @property
+    def stats(self) -> dict[str, np.ndarray]:
+        """Statistics under ArviZ's names, each of shape (chains, draws)."""
+        return {name: values[:, : self.length] for name, values in self._stats.items()}
 
 
 @dataclass(frozen=True)
@@ -119,6 +182,7 @@ class Supervision:
     reporter: Reporter
     stop: StopRequest
     chunk_size: int | None = None
+    journal: NoJournal = field(default_factory=NoJournal)
 
 
 def each_chain(algorithm: Algorithm) -> Move:
@@ -185,20 +249,27 @@ def run_chains(
     path_rows: int = 0,
     on_chunk: Callable[[int, Draws], None] = lambda first, draws: None,
     quick: bool = False,
+    history: History | None = None,
 ) -> tuple[HMCState, History]:
     """Make these draws in every chain, or as many of them as a stop request allows.
 
     `path_rows` is the number of points in the path that the kernel reports for a draw; `on_chunk`
     gets the number of a chunk's first draw and its draws, paths and all, before they are
-    forgotten. With `quick` it compiles in half the time, and runs somewhat slower.
+    forgotten. With `quick` it compiles in half the time, and runs somewhat slower. The draws are
+    added to `history`, to a new one in memory if none is given.
     """
-    num_chains, dim = states.position.shape
-    history = History(num_chains, len(draw_numbers), dim)
+    if history is None:
+        history = HistoryInMemory(len(states.position), len(draw_numbers), states.position.shape[1])
+    if history.keeps_itself:
+        supervision = replace(supervision, journal=NoJournal())
+    first = draw_numbers.start
     chunks = _chunks(move, tuning, key, states, draw_numbers, supervision, path_rows, quick)
-    for draws, states in chunks:  # noqa: B007 (the last states are the result)
-        on_chunk(draw_numbers.start + history.length, draws)
-        history.write(draws)
+    for draws, states in chunks:
+        on_chunk(first, draws)
+        history.add(draws, states)
+        first += len(draws.positions)
         supervision.reporter.advance(len(draws.positions), history.acceptance)
+    history.finish()
     return states, history
 
 
@@ -215,7 +286,15 @@ def _chunks(
     capacity = _capacity(states, path_rows)  # whatever the chunk size: compiled code stays the same
     largest = min(capacity, supervision.chunk_size or capacity)
     first, size = draw_numbers.start, 1
+    stream = np.asarray(jax.random.key_data(key)).tolist()
     while first < draw_numbers.stop and not supervision.stop.made:
+        what = f"draws from {first} on of {stream}"
+        remembered = supervision.journal.recall(what)
+        if remembered is not None:
+            draws, states = _unpacked(remembered.arrays)
+            first += len(draws.positions)
+            yield draws, states
+            continue
         size = min(size, largest, draw_numbers.stop - first)
         started = time.perf_counter()
         numbers = (jnp.asarray(first), jnp.asarray(size))
@@ -224,9 +303,24 @@ def _chunks(
         )
         draws = jax.tree.map(lambda rows, size=size: np.asarray(rows)[:size], filled)
         elapsed = time.perf_counter() - started
-        yield draws, states
+        supervision.journal.add(Step(what, _packed(draws, states), seconds=elapsed))
         first += size
+        yield draws, states
         size = max(1, int(size * min(SECONDS_A_CHUNK / elapsed, 8.0)))
+
+
+def _packed(draws: Draws, states: HMCState) -> dict[str, np.ndarray]:
+    """A chunk and where it ends, as named arrays."""
+    leaves = jax.tree.leaves((draws, states))
+    return {str(number): np.asarray(leaf) for number, leaf in enumerate(leaves)}
+
+
+def _unpacked(arrays: Mapping[str, np.ndarray]) -> tuple[Draws, HMCState]:
+    info = HMCInfo(**{**dict.fromkeys(HMCInfo._fields, 0), "path": Path(0, 0, 0)})  # type: ignore[arg-type]
+    structure = jax.tree.structure((Draws(0, 0, info), HMCState(0, 0, 0)))  # type: ignore[arg-type]
+    leaves = [arrays[str(number)] for number in range(len(arrays))]
+    draws, states = jax.tree.unflatten(structure, leaves)
+    return draws, jax.tree.map(jnp.asarray, states)
 
 
 def _capacity(states: HMCState, path_rows: int) -> int:
@@ -239,6 +333,20 @@ def _capacity(states: HMCState, path_rows: int) -> int:
 def evaluate_all(function: Callable[[Array], Any], positions: Array) -> Any:
     """A function of one position at every chain's position."""
     return jax.vmap(function)(positions)
+
+
+def evaluate_recorded(
+    function: Callable[[Array], Any], positions: Array, journal: NoJournal, *, quick: bool = False
+) -> tuple[np.ndarray, np.ndarray]:
+    """Potentials and gradients at every chain's position, remembered by the journal."""
+    remembered = journal.recall("evaluation")
+    if remembered is None:
+        started = time.perf_counter()
+        found = evaluate_all(function, jnp.asarray(positions), quick=quick)
+        parts = dict(zip(("potentials", "gradients"), map(np.asarray, found), strict=True))
+        remembered = Step("evaluation", parts, seconds=time.perf_counter() - started)
+        journal.add(remembered)
+    return remembered.arrays["potentials"], remembered.arrays["gradients"]
 
 
 @compiled

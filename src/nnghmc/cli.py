@@ -19,6 +19,7 @@ from nnghmc.errors import NnghmcError, SettingsError
 from nnghmc.loading import load_target
 from nnghmc.methods import METHODS, MiniBatches
 from nnghmc.provenance import provenance
+from nnghmc.resuming import resume
 from nnghmc.run import Run
 from nnghmc.sampler import estimate, sample
 from nnghmc.schedule import TrainingSchedule
@@ -61,6 +62,9 @@ Target = Annotated[
         help="**banana** or **gaussian** (built in), or **file.py:name** or "
         "**package.module:name** of a Posterior, or of a function that returns one.",
     ),
+]
+StoreFolder = Annotated[
+    Path, typer.Argument(metavar="DIR", help="The folder that `sample --store` has made.")
 ]
 Seed = Annotated[int, typer.Option(help="The same seed gives the same draws.")]
 ShowProgress = Annotated[
@@ -127,6 +131,10 @@ def sample_command(
     ] = None,
     ess: Annotated[EssFormula, typer.Option(help="ESS of the table.")] = BULK,
     out: OutFolder = None,
+    store: Annotated[
+        Path | None,
+        typer.Option(help="A new folder to write the run to as it goes; **resume** goes on there."),
+    ] = None,
     progress: ShowProgress = True,
 ) -> None:
     """Sample TARGET, print what happened, and optionally save everything.
@@ -134,6 +142,8 @@ def sample_command(
     For example: `nnghmc sample banana --method hmc --method nnghmc --num-steps 5 --out results`
     """
     folder = _checked_folder(out)
+    if store is not None and len(set(method)) > 1:
+        raise SettingsError("--store holds one run; give one --method, or leave --store out.")
     posterior = load_target(target)
     settings: dict[str, Any] = {
         "step_size": step_size and _number_or_range("--step-size", step_size, float),
@@ -160,14 +170,44 @@ def sample_command(
                 seed,
                 name.value,
                 surrogate=reused,
+                store=store,
                 progress=progress,
                 **used,
             )
         )
         if not runs[-1].complete:
             break
-    _report(runs, ess.value, folder)
+    _end(runs, ess.value, folder)
+
+
+@app.command("resume")
+def resume_command(
+    store: StoreFolder,
+    target: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="[TARGET]",
+            help="What is sampled, for a run that was not begun from the command line.",
+        ),
+    ] = None,
+    out: OutFolder = None,
+    progress: ShowProgress = True,
+) -> None:
+    """Go on with the run in a folder that `sample --store` has made, whatever has stopped it.
+
+    The draws are bit for bit those of a run that was never stopped.
+    """
+    folder = _checked_folder(out)
+    posterior = None if target is None else load_target(target)
+    _end([resume(store, posterior, progress=progress)], BULK.value, folder)
+
+
+def _end(runs: list[Run], ess: str, folder: Path | None) -> None:
+    """Tell of the runs, and of how to go on with one that was interrupted."""
+    _report(runs, ess, folder)
     if not runs[-1].complete:
+        if runs[-1].store is not None:
+            _say(f"interrupted; go on with: nnghmc resume {runs[-1].store}")
         raise typer.Exit(EXIT_INTERRUPTED)
 
 

@@ -2,9 +2,9 @@
 
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields
 
 import jax
 
@@ -43,6 +43,11 @@ class PhaseCost:
             *(getattr(self, part.name) + getattr(other, part.name) for part in fields(self))
         )
 
+    def __sub__(self, other: "PhaseCost") -> "PhaseCost":
+        return PhaseCost(
+            *(getattr(self, part.name) - getattr(other, part.name) for part in fields(self))
+        )
+
 
 @dataclass
 class Cost:
@@ -56,22 +61,28 @@ class Cost:
     collect: PhaseCost = field(default_factory=PhaseCost)
     train: PhaseCost = field(default_factory=PhaseCost)
     sample: PhaseCost = field(default_factory=PhaseCost)
+    recalled: Callable[[], float] = field(default=lambda: 0.0, repr=False, compare=False)
+    """Seconds that an earlier process has spent on what this one only recalls, so far."""
 
     @property
     def total(self) -> PhaseCost:
         """The cost of all phases together."""
         return sum((getattr(self, phase) for phase in PHASES), PhaseCost())
 
+    def as_dict(self) -> dict[str, dict[str, float]]:
+        """Plain numbers by phase."""
+        return {phase: asdict(getattr(self, phase)) for phase in PHASES}
+
     @contextmanager
     def timed(self, phase: str) -> Iterator[PhaseCost]:
         """Add the time spent inside to a phase, which is handed over for the counts."""
         cost: PhaseCost = getattr(self, phase)
-        start = time.perf_counter()
+        start = time.perf_counter() + self.recalled()
         with _compilation_clock() as compiling:
             try:
                 yield cost
             finally:
-                cost.seconds += time.perf_counter() - start
+                cost.seconds += time.perf_counter() + self.recalled() - start
                 cost.compile_seconds += compiling.seconds
 
 

@@ -29,6 +29,10 @@ class SurrogateFileError(NnghmcError):
     """A surrogate cannot be written to a file, or read from one."""
 
 
+class StoreError(NnghmcError):
+    """A store cannot be made, written, read, or gone on with."""
+
+
 class TargetError(NnghmcError):
     """A TARGET of the command line does not lead to a Posterior."""
 

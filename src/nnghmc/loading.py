@@ -19,8 +19,18 @@ FORMS = (
 
 def load_target(target: str) -> Posterior:
     """The posterior that a TARGET names: built-in, `file.py:name` or `package.module:name`."""
-    if target in TARGETS:
-        return TARGETS[target]()
+    posterior = TARGETS[target]() if target in TARGETS else _found(target)
+    posterior.origin = _wherever_we_are(target)
+    return posterior
+
+
+def _wherever_we_are(target: str) -> str:
+    """The same TARGET for a process that runs in another folder."""
+    source, separator, name = target.rpartition(":")
+    return f"{Path(source).resolve()}:{name}" if separator and source.endswith(".py") else target
+
+
+def _found(target: str) -> Posterior:
     source, separator, name = target.rpartition(":")
     if not separator or not source or not name:
         raise TargetError(f"TARGET must be {FORMS}; got {target!r}.")

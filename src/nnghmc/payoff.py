@@ -6,7 +6,7 @@ from, the fit. The estimate compares the two before anything is spent on either.
 """
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -75,6 +75,11 @@ class Estimate:
     nuts_seconds: float
     learned_seconds: float
     flops: float = 0.0
+
+    @classmethod
+    def from_values(cls, values: Mapping[str, Any]) -> "Estimate":
+        """An estimate from what `dataclasses.asdict` made of it."""
+        return cls(**{**values, "timings": Timings(**values["timings"])})
 
     @property
     def pays(self) -> bool:

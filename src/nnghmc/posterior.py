@@ -118,6 +118,7 @@ class Posterior:
         self.constrain = constrain
         self.dims = checked_mapping("dims", dims)
         self.coords = checked_mapping("coords", coords)
+        self.origin: str | None = None  # the TARGET it comes from, where the command line made it
         self.num_observations = checked_num_observations(data)
         self.energy_precision: float  # the relative rounding of what the functions return
         self._density = Density(log_likelihood, log_prior, jax.tree.map(jnp.asarray, data), layout)

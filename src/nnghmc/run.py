@@ -2,11 +2,13 @@
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from pathlib import Path
+from typing import Any, Protocol
 
 import numpy as np
 import pandas as pd
 
+from nnghmc.chains import History
 from nnghmc.cost import PHASES, Cost, PhaseCost
 from nnghmc.diagnostics import (
     BY_NUTS,
@@ -30,6 +32,13 @@ NOT_EXACT = (
 )
 
 
+class Extendable(Protocol):
+    """Something that can make more draws."""
+
+    def extended(self, more: int, progress: bool) -> "Run":
+        """A run of so many more draws a chain."""
+
+
 @dataclass(frozen=True, repr=False, eq=False)
 class Run:
     """Draws, statistics, what was learned, what was decided, and what it all cost.
@@ -38,8 +47,7 @@ class Run:
         posterior: what was sampled.
         method: one of "nnghmc", "hmc", "sgld", "sghmc", "naive-sghmc", "metropolis-sghmc".
         seed: the seed; the same seed gives the same draws.
-        draws: kept draws, unconstrained, shape (chains, draws, dim).
-        stats: statistics of the kept draws under ArviZ's names, each of shape (chains, draws).
+        kept: the kept draws and their statistics, in memory or on disk.
         warmup_draws: draws made before the first kept one: warm-up proper, and what the schedule
             collected. Those that probed a network are not among them.
         warmup_stats: their statistics.
@@ -51,14 +59,15 @@ class Run:
         remarks: what was noticed while it ran.
         story: what the automatic run tried, found and decided, a line each.
         estimate: what it expected before it decided.
+        store: the folder it was written to, or None.
+        phase: where the chains stand; None for a run that was stopped before its first draw.
         notes: remarks, and what there is to say about the kept draws, in plain words.
     """
 
     posterior: Posterior
     method: str
     seed: int
-    draws: np.ndarray
-    stats: dict[str, np.ndarray]
+    kept: History
     warmup_draws: np.ndarray
     warmup_stats: dict[str, np.ndarray]
     cost: Cost
@@ -69,12 +78,37 @@ class Run:
     remarks: tuple[str, ...] = ()
     story: tuple[str, ...] = ()
     estimate: Estimate | None = None
+    store: Path | None = None
+    phase: Extendable | None = None
+
+    @property
+    def draws(self) -> np.ndarray:
+        """Kept draws, unconstrained, shape (chains, draws, dim); a stored run reads them."""
+        return self.kept.draws
+
+    @property
+    def stats(self) -> dict[str, np.ndarray]:
+        """Statistics of the kept draws under ArviZ's names, each of shape (chains, draws)."""
+        return self.kept.stats
+
+    def extend(self, draws: int, *, progress: bool = True) -> "Run":
+        """So many more draws a chain, from where the chains stand: a new run with all of them.
+
+        The kernel is the same, and nothing is warmed up or learned anew: the draws are those that
+        a longer run would have made. A stored run goes on in its store.
+        """
+        if self.phase is None:
+            raise SettingsError(
+                "a run can be extended once it has begun to sample, and this one was stopped "
+                "before. Go on with it by nnghmc.resume if it has a store, or sample anew."
+            )
+        return self.phase.extended(draws, progress)
 
     @cached_property
     def notes(self) -> tuple[str, ...]:
         """Everything a person should know before using the draws; nothing if all is well."""
         known = self.remarks if self.exact else (*self.remarks, f"{self.title} {NOT_EXACT}")
-        if not self.draws.size:
+        if not self.kept.size:
             return known
         names = self.posterior.layout.coordinate_names
         automatic = LEARNED if self.handed_over else BY_NUTS
@@ -84,17 +118,17 @@ class Run:
     @cached_property
     def convergence(self) -> Convergence | None:
         """Bulk and tail ESS and R-hat of each coordinate; None for fewer than 4 draws a chain."""
-        return Convergence.of(self.draws) if self.draws.shape[1] >= 4 else None
+        return Convergence.of(self.draws) if self.kept.length >= 4 else None
 
     @property
     def acceptance(self) -> float:
         """The mean acceptance probability of the kept draws."""
-        return float(self.stats["acceptance_rate"].mean()) if self.draws.size else float("nan")
+        return self.kept.acceptance
 
     @property
     def divergences(self) -> int:
         """Kept draws whose trajectory diverged, those with a non-finite energy among them."""
-        return int(self.stats["diverging"].sum()) if self.draws.size else 0
+        return int(self.kept.stat("diverging").sum()) if self.kept.size else 0
 
     @property
     def handed_over(self) -> bool:
@@ -124,7 +158,7 @@ class Run:
     def to_arviz(self) -> Any:
         """An ArviZ InferenceData: named variables, sample_stats, warm-up in its own groups."""
         groups: dict[str, Any] = {}
-        if self.draws.size:
+        if self.kept.size:
             groups["posterior"] = self.posterior.variables(self.draws)
             groups["sample_stats"] = self.stats
         if self.warmup_draws.size:
@@ -146,15 +180,28 @@ class Run:
             data[group].attrs.update(attributes)
         return data
 
+    def outcome(self) -> dict[str, Any]:
+        """What came of it, in words and numbers that JSON can hold."""
+        return {
+            "title": self.title,
+            "model": repr(self.posterior),
+            "seed": self.seed,
+            "exact": self.exact,
+            "complete": self.complete,
+            "chains": self.kept.num_chains,
+            "draws": self.kept.length,
+            "remarks": list(self.remarks),
+        }
+
     def summary(self) -> pd.DataFrame:
         """Mean, standard deviation, interval, Monte Carlo error, ESS and R-hat by variable."""
-        if not self.draws.size:
+        if not self.kept.size:
             raise SettingsError("a summary needs draws, and this run was interrupted before any.")
         with quiet_arviz() as arviz:
             return arviz.summary(self.to_arviz())
 
     def __str__(self) -> str:
-        chains, draws, dim = self.draws.shape
+        chains, draws, dim = self.kept.num_chains, self.kept.length, self.posterior.dim
         size = f"{_counted(chains, 'chain')} × {_counted(draws, 'draw')}"
         lines = [
             f"{self.title}: {size} of {_counted(dim, 'dimension')}, "
@@ -179,7 +226,7 @@ class Run:
         """What the same trajectories would have taken, where they were learned."""
         if self.estimate is None or not self.handed_over:
             return ""
-        rounds = self.cost.sample.learned_gradients / len(self.draws)
+        rounds = self.cost.sample.learned_gradients / self.kept.num_chains
         spared = rounds * self.estimate.timings.gradient
         return f"; about {in_words(spared)} had the same steps been along the true gradient"
 
@@ -188,7 +235,7 @@ class Run:
         tested = not np.isnan(self.acceptance)
         words = f"acceptance {self.acceptance:.2f}" if tested else "no Metropolis test"
         words += f", {_counted(self.divergences, 'divergence')}"
-        if nonfinite := int(self.stats["nonfinite"].sum()):
+        if nonfinite := int(self.kept.stat("nonfinite").sum()):
             words += f" ({nonfinite} not finite)"
         if self.convergence is None:
             return words

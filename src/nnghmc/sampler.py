@@ -4,6 +4,7 @@ import dataclasses
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import jax
@@ -12,7 +13,7 @@ from jaxtyping import PRNGKeyArray
 
 from nnghmc.assessment import assess_tuning
 from nnghmc.automatic import Automatic, AutomaticSampling
-from nnghmc.chains import History, Supervision, evaluate_all
+from nnghmc.chains import History, HistoryInMemory, evaluate_all
 from nnghmc.errors import (
     GradientDataError,
     PosteriorError,
@@ -22,7 +23,6 @@ from nnghmc.errors import (
     one_of,
     positive_integer,
 )
-from nnghmc.interrupts import stop_on_interrupt
 from nnghmc.kernels import (
     HMCState,
     Tuning,
@@ -31,10 +31,11 @@ from nnghmc.methods import METHODS, MiniBatches
 from nnghmc.payoff import Estimate, estimate_run
 from nnghmc.posterior import Posterior
 from nnghmc.precision import position_dtype
-from nnghmc.progress import reporting
-from nnghmc.record import Record
+from nnghmc.record import Kernel, Record, SamplePhase, supervised
 from nnghmc.run import Run
 from nnghmc.schedule import Decision, TrainingSchedule
+from nnghmc.store import Store
+from nnghmc.stored_arguments import create_store, stored_arguments
 from nnghmc.surrogates import (
     MODELS,
     GradientData,
@@ -42,7 +43,6 @@ from nnghmc.surrogates import (
     Learned,
     Surrogate,
     Training,
-    fit,
     gradient_model,
 )
 from nnghmc.transitions import Transition, first_transition, learned_transition
@@ -76,11 +76,12 @@ def sample(
     mini_batches: MiniBatches | None = None,
     initial_positions: Any = None,
     chunk_size: int | None = None,
+    store: str | Path | None = None,
     progress: bool = True,
 ) -> Run:
     """Sample a posterior. With no further word everything is found out: what pays, and how.
 
-    Whoever gives a tuning (a step size, a schedule, a surrogate, ...) gets the paper's NNgHMC with
+    Whoever gives a tuning (a step size, a schedule, ...) gets the paper's NNgHMC with
     a fixed schedule and that tuning, as `method="nnghmc"` does.
 
     Args:
@@ -108,12 +109,17 @@ def sample(
         epochs: the most passes over the gradient data, in the place of the model's own number.
         training: how the network is trained; None is the model's own way.
         schedule: when it is trained, probed and handed over to.
-        surrogate: one that was fitted before; nothing is collected or trained then, and it takes
-            over after the warm-up and a probe.
+        surrogate: one that was fitted before, to these data or others, under this prior or
+            another. The automatic run tunes and probes it instead of fitting one, which it does
+            where the probe accepts too little; with a tuning of your own nothing is collected or
+            trained, and it takes over after the warm-up and a probe.
         mini_batches: size of mini-batches and friction of the stochastic-gradient methods.
         initial_positions: unconstrained starts, shape (chains, dim); None starts every chain at
             the posterior's own initial point, or around it in the automatic run.
         chunk_size: the most draws in one compiled call; None lets memory and time decide.
+        store: a new folder that the run is written to as it goes. Draws are there, in Zarr, as
+            soon as they are made, memory does not grow with their number, and `nnghmc.resume` goes
+            on after any stop as if there had been none.
         progress: show a progress bar, where the output is a terminal or a notebook.
 
     Returns:
@@ -129,19 +135,76 @@ def sample(
             f"the posterior was made in {posterior.initial.dtype} and JAX now computes in "
             f"{position_dtype()}; make it anew after changing jax_enable_x64."
         )
-    own = {
+    arguments = {
+        "draws": draws,
+        "chains": chains,
+        "seed": seed,
+        "method": method,
+        "automatic": automatic,
         "step_size": step_size,
         "num_steps": num_steps,
         "inverse_mass_matrix": inverse_mass_matrix,
         "warmup": warmup,
+        "network": network,
         "epochs": epochs,
         "training": training,
         "schedule": schedule,
         "surrogate": surrogate,
         "mini_batches": mini_batches,
+        "initial_positions": initial_positions,
+        "chunk_size": chunk_size,
     }
+    sampling = _prepared(posterior, **arguments)
+    where = None if store is None else create_store(store, posterior, arguments)
+    return _conducted(sampling, posterior, where, chunk_size, progress)
+
+
+def go_on(store: Store, posterior: Posterior, *, progress: bool = True) -> Run:
+    """Go on with the run of a store, which must be one of this posterior."""
+    store.check_same(posterior)
+    arguments = stored_arguments(store)
+    sampling = _prepared(posterior, **arguments)
+    return _conducted(sampling, posterior, store, arguments["chunk_size"], progress)
+
+
+Sampling = Callable[..., "AutomaticSampling | _Sampling"]
+"""A call of `sample` whose arguments are checked; a `record=` makes it ready to run."""
+
+
+def _conducted(
+    sampling: Sampling,
+    posterior: Posterior,
+    store: Store | None,
+    chunk_size: int | None,
+    progress: bool,
+) -> Run:
+    with supervised(progress, chunk_size, store) as supervision:
+        record = Record(posterior, supervision, store)
+        if store is not None and store.elsewhere:
+            record.remarks.append(store.elsewhere)
+        return sampling(record=record).run()
+
+
+def _prepared(
+    posterior: Posterior,
+    *,
+    draws: int,
+    chains: int,
+    seed: int,
+    method: str,
+    automatic: Automatic | None,
+    network: GradientModel | str,
+    initial_positions: Any,
+    chunk_size: int | None,
+    **own: Any,
+) -> Sampling:
+    """Every argument of `sample` checked, and the kind of sampling that they ask for."""
     given = [name for name, value in own.items() if value is not None]
     method = _method(method, given, automatic)
+    if own["surrogate"] is not None and method not in ("auto", "nnghmc"):
+        raise SettingsError(
+            f'only methods "auto" and "nnghmc" use a surrogate, got {method!r}; leave it out.'
+        )
     common: dict[str, Any] = {
         "draws": positive_integer("draws", draws),
         "chains": positive_integer("chains", chains),
@@ -150,36 +213,49 @@ def sample(
     }
     if chunk_size is not None:
         positive_integer("chunk_size", chunk_size)
-    sampling: Callable[..., AutomaticSampling | _Sampling]
     if method in TUNED_BY_THEMSELVES:
         settings = _automatic(automatic, method, network)
-        sampling = partial(AutomaticSampling, **common, settings=settings)
-    else:
-        if inverse_mass_matrix is not None and not METHODS[method].mass_matrix:
-            title = METHODS[method].title
-            raise SettingsError(f"{title} has no mass matrix; leave inverse_mass_matrix out.")
-        tuning = Tuning.checked(
-            0.1 if step_size is None else step_size,
-            (5, 15) if num_steps is None else num_steps,
-            inverse_mass_matrix,
-            posterior.dim,
-        )
-        model = _model(network)
-        plan = _Plan(
-            **common,
-            method=method,
-            tuning=tuning,
-            warmup=200 if warmup is None else natural_number("warmup", warmup),
-            network=model,
-            training=_merged(instance_of("training", training or model.training, Training), epochs),
-            schedule=instance_of("schedule", schedule or TrainingSchedule(), TrainingSchedule),
-            surrogate=_checked_surrogate(surrogate, posterior, method),
-            mini_batches=_checked_mini_batches(mini_batches, posterior, method, tuning),
-        )
-        sampling = partial(_Sampling, plan=plan)
-    with stop_on_interrupt() as stop, reporting(progress) as reporter:
-        record = Record(posterior, Supervision(reporter, stop, chunk_size))
-        return sampling(record=record).run()
+        surrogate = _checked_surrogate(own["surrogate"], posterior)
+        return partial(AutomaticSampling, **common, settings=settings, surrogate=surrogate)
+    return partial(_Sampling, plan=_plan(posterior, method, _model(network), common, **own))
+
+
+def _plan(
+    posterior: Posterior,
+    method: str,
+    model: GradientModel,
+    common: dict[str, Any],
+    *,
+    step_size: Any,
+    num_steps: Any,
+    inverse_mass_matrix: Any,
+    warmup: int | None,
+    epochs: int | None,
+    training: Training | None,
+    schedule: TrainingSchedule | None,
+    surrogate: Surrogate | None,
+    mini_batches: MiniBatches | None,
+) -> "_Plan":
+    if inverse_mass_matrix is not None and not METHODS[method].mass_matrix:
+        title = METHODS[method].title
+        raise SettingsError(f"{title} has no mass matrix; leave inverse_mass_matrix out.")
+    tuning = Tuning.checked(
+        0.1 if step_size is None else step_size,
+        (5, 15) if num_steps is None else num_steps,
+        inverse_mass_matrix,
+        posterior.dim,
+    )
+    return _Plan(
+        **common,
+        method=method,
+        tuning=tuning,
+        warmup=200 if warmup is None else natural_number("warmup", warmup),
+        network=model,
+        training=_merged(instance_of("training", training or model.training, Training), epochs),
+        schedule=instance_of("schedule", schedule or TrainingSchedule(), TrainingSchedule),
+        surrogate=_checked_surrogate(surrogate, posterior),
+        mini_batches=_checked_mini_batches(mini_batches, posterior, method, tuning),
+    )
 
 
 def estimate(posterior: Posterior, draws: int = 1000, chains: int = 4, seed: int = 0) -> Estimate:
@@ -200,12 +276,13 @@ def _method(method: str, given: list[str], automatic: Automatic | None) -> str:
     one_of("method", method, ("auto", *METHODS))
     if automatic is not None and method != "auto":
         raise SettingsError(f'automatic= is for method="auto", got {method!r}; leave it out.')
-    if not given or method not in TUNED_BY_THEMSELVES:
+    tuned = [name for name in given if name != "surrogate"]
+    if not tuned or method not in TUNED_BY_THEMSELVES:
         return method
     if method == "auto" and automatic is None:
         return "nnghmc"
     raise SettingsError(
-        f'method="{method}" finds its tuning itself, got {", ".join(given)}; leave it out, or use '
+        f'method="{method}" finds its tuning itself, got {", ".join(tuned)}; leave it out, or use '
         'method="nnghmc" or method="hmc".'
     )
 
@@ -226,14 +303,9 @@ def _model(network: GradientModel | str) -> GradientModel:
     return gradient_model("network", network)
 
 
-def _checked_surrogate(
-    surrogate: Surrogate | None, posterior: Posterior, method: str
-) -> Surrogate | None:
-    if surrogate is None:
-        return None
-    instance_of("surrogate", surrogate, Surrogate).check_fits(posterior)
-    if method != "nnghmc":
-        raise SettingsError(f'only method="nnghmc" uses a surrogate, got {method!r}; leave it out.')
+def _checked_surrogate(surrogate: Surrogate | None, posterior: Posterior) -> Surrogate | None:
+    if surrogate is not None:
+        instance_of("surrogate", surrogate, Surrogate).check_fits(posterior)
     return surrogate
 
 
@@ -292,8 +364,18 @@ class _Sampling:
             states, learned = self.learn(states)
             if learned is not None:
                 transition = learned_transition(self.posterior, learned)
-        _, kept = self.advance("sample", "sample", states, range(self.plan.draws), transition)
-        return self.record.result(self.plan.method, self.plan.seed, self.plan.draws, kept)
+        if self.supervision.stop.made:
+            nothing = HistoryInMemory(self.plan.chains, 0, self.posterior.dim)
+            return self.record.result(self.plan.method, self.plan.seed, self.plan.draws, nothing)
+        return SamplePhase.begin(
+            self.record,
+            self.plan.method,
+            self.plan.seed,
+            Kernel(transition, self.plan.tuning, self.plan.key("sample")),
+            states,
+            self.plan.draws,
+            lambda record, kept: [],
+        )
 
     def start(self) -> HMCState:
         """The first state of every chain, checked."""
@@ -333,17 +415,17 @@ class _Sampling:
             if self.supervision.stop.made:
                 break
             try:
-                self.record.surrogate = self.train(training_point)
+                surrogate = self.train(training_point)
             except GradientDataError as error:
                 self.record.remarks.append(f"nothing learned after {training_point} draws: {error}")
                 continue
-            predicted = self.predict(self.record.surrogate, training_point)
-            probed, probe = self.probe(states, self.record.surrogate.learned, training_point)
+            predicted = self.predict(surrogate, training_point)
+            probed, probe = self.probe(states, surrogate.learned, training_point)
             if self.supervision.stop.made:
                 break
             self.record.decisions.append(self.decide(training_point, probe, "collect", predicted))
             if self.record.decisions[-1].hand_over:
-                return probed, self.record.surrogate.learned
+                return probed, surrogate.learned
         return states, None
 
     def reuse(self, surrogate: Surrogate, states: HMCState) -> tuple[HMCState, Learned | None]:
@@ -386,8 +468,8 @@ class _Sampling:
         with self.cost.timed("train"):
             self.record.collected[:] = [GradientData.concatenate(self.record.collected)]
             key = jax.random.fold_in(self.plan.key("train"), training_point)
-            layout = self.posterior.layout
-            return fit(self.plan.network, self.record.collected[0], key, self.plan.training, layout)
+            data = self.record.collected[0]
+            return self.record.fit(self.plan.network, data, key, self.plan.training)
 
     def predict(self, surrogate: Surrogate, training_point: int) -> float:
         """The acceptance to expect, from held-out trajectories; NaN where there are none."""

@@ -12,7 +12,8 @@ from dataclasses import dataclass
 import jax.numpy as jnp
 import numpy as np
 
-from nnghmc.chains import evaluate_all
+from nnghmc.chains import evaluate_recorded
+from nnghmc.journal import NoJournal
 from nnghmc.posterior import PotentialAndGradientFn
 from nnghmc.surrogates import GradientData, Learned
 from nnghmc.surrogates.learned import all_gradients
@@ -98,7 +99,10 @@ class Rays:
 
 
 def follow_rays(
-    potential_and_gradient: PotentialAndGradientFn, draws: np.ndarray, potentials: np.ndarray
+    potential_and_gradient: PotentialAndGradientFn,
+    draws: np.ndarray,
+    potentials: np.ndarray,
+    journal: NoJournal | None = None,
 ) -> Rays:
     """From draws (chains, draws, dim) with their potentials (chains, draws)."""
     chains, _, dim = draws.shape
@@ -111,7 +115,9 @@ def follow_rays(
     outer = np.concatenate([flat[rows] for rows, _ in chosen])
     further = outer + (FURTHER - 1) * np.concatenate([away[rows] for rows, away in chosen])
     sizes = [len(rows) for rows, _ in chosen]
-    after, gradients, evaluations = _in_batches(potential_and_gradient, further, chains)
+    after, gradients, evaluations = _in_batches(
+        potential_and_gradient, further, chains, journal or NoJournal()
+    )
     rises = after - np.concatenate([known[rows] for rows, _ in chosen])
     rises = np.where(np.isfinite(after) & np.isfinite(gradients).all(axis=1), rises, np.inf)
     return Rays(
@@ -147,14 +153,20 @@ def _rays_of_coordinates(
 
 
 def _in_batches(
-    potential_and_gradient: PotentialAndGradientFn, positions: np.ndarray, chains: int
+    potential_and_gradient: PotentialAndGradientFn,
+    positions: np.ndarray,
+    chains: int,
+    journal: NoJournal,
 ) -> tuple[np.ndarray, np.ndarray, int]:
     """Potentials and gradients, as many at once as there are chains: that has been compiled."""
     evaluations = -(-len(positions) // chains) * chains
     batches = np.resize(positions, (evaluations, positions.shape[1])).reshape(
         -1, chains, positions.shape[1]
     )
-    found = [evaluate_all(potential_and_gradient, jnp.asarray(b), quick=True) for b in batches]
+    found = [
+        evaluate_recorded(potential_and_gradient, jnp.asarray(batch), journal, quick=True)
+        for batch in batches
+    ]
     potentials, gradients = (
         np.concatenate(part)[: len(positions)] for part in zip(*found, strict=True)
     )

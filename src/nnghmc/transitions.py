@@ -48,8 +48,8 @@ def insured_transition(
     def cost(made: History) -> PhaseCost:
         if not made.length:
             return PhaseCost()
-        insurance = made.stats["insurance"]
-        true_steps = int(made.stats["n_steps"][insurance].sum())
+        insurance = made.stat("insurance")
+        true_steps = int(made.stat("n_steps")[insurance].sum())
         return PhaseCost(
             learned_gradients=made.leapfrog_steps - true_steps + int(insurance.sum()),
             true_gradients=true_steps + int(insurance.sum()),

@@ -1,7 +1,7 @@
 """Gradient data in, a frozen gradient out."""
 
 from nnghmc.surrogates.block_mlp import BlockMLP
-from nnghmc.surrogates.fit import fit
+from nnghmc.surrogates.fit import fit, fitted_before
 from nnghmc.surrogates.gaussian_process import GaussianProcess
 from nnghmc.surrogates.gradient_data import GradientData
 from nnghmc.surrogates.gradient_mlp import GradientMLP
@@ -41,6 +41,7 @@ __all__ = [
     "Surrogate",
     "Training",
     "fit",
+    "fitted_before",
     "gradient_model",
     "load_surrogate",
 ]

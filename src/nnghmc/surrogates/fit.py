@@ -1,5 +1,7 @@
 """Gradient data and a gradient model in, a frozen surrogate out."""
 
+from dataclasses import replace
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -51,6 +53,20 @@ def fit(
         remarks=learning.remarks,
     )
     return Surrogate(learning.learned, report, usable.dim, layout, held_out)
+
+
+def fitted_before(
+    surrogate: Surrogate,
+    network: GradientModel,
+    gradient_data: GradientData,
+    key: PRNGKeyArray,
+    training: Training | None = None,
+    layout: ParameterLayout | None = None,
+) -> Surrogate:
+    """What `fit` gives for these arguments, made of what it gave before, with no training."""
+    share = (training or network.training).held_out
+    held_out = _split(gradient_data.finite(), share, key)[1]
+    return replace(surrogate, layout=layout, held_out=held_out)
 
 
 def _split(

@@ -6,7 +6,7 @@ the names of their arrays. Reading makes objects of these classes alone, and che
 
 import json
 import math
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -16,7 +16,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from nnghmc.description import described, restored
 from nnghmc.errors import SurrogateFileError
+from nnghmc.files import as_bytes, from_bytes, write_atomically
 from nnghmc.surrogates.learned import Learned
 from nnghmc.surrogates.storable import Storable
 
@@ -78,12 +80,27 @@ class StoredSurrogate(NamedTuple):
 
 
 def write_surrogate(path: str | Path, stored: StoredSurrogate) -> None:
-    """Write one file."""
+    """Write one file, in one stroke."""
+    try:
+        write_atomically(Path(path), as_bytes(packed(stored)))
+    except OSError as error:
+        raise SurrogateFileError(f"{path} could not be written: {error}.") from None
+
+
+def packed(stored: StoredSurrogate) -> dict[str, np.ndarray]:
+    """Everything as arrays, the header among them."""
     arrays: dict[str, np.ndarray] = {}
     report = {
         name: value.tolist() if isinstance(value, np.ndarray) else value
         for name, value in asdict(stored.report).items()
     }
+    try:
+        learned = described(stored.learned, arrays, Storable.kinds)
+    except TypeError as error:
+        raise SurrogateFileError(
+            f"this surrogate cannot be saved: {error}. Save it before with_prior, and call that "
+            "again after loading."
+        ) from None
     header = {
         "format": FORMAT,
         "format_version": FORMAT_VERSION,
@@ -92,46 +109,27 @@ def write_surrogate(path: str | Path, stored: StoredSurrogate) -> None:
         "names": stored.names,
         "shapes": stored.shapes,
         "report": report,
-        "learned": _described(stored.learned, arrays),
+        "learned": learned,
     }
     arrays["header"] = np.frombuffer(json.dumps(header).encode(), np.uint8)
-    try:
-        with Path(path).open("wb") as file:
-            np.savez(file, **arrays)  # type: ignore[arg-type]
-    except (OSError, TypeError, ValueError) as error:
-        raise SurrogateFileError(f"{path} could not be written: {error}.") from None
-
-
-def _described(value: Any, arrays: dict[str, np.ndarray]) -> Any:
-    """A JSON description of a value; its arrays are added to `arrays`."""
-    if isinstance(value, Storable):
-        parts = {part.name: _described(getattr(value, part.name), arrays) for part in fields(value)}
-        return {"class": type(value).__name__, "fields": parts}
-    if isinstance(value, tuple):
-        return {"tuple": [_described(item, arrays) for item in value]}
-    if isinstance(value, jax.Array | np.ndarray):
-        name = f"array{len(arrays)}"
-        arrays[name] = np.asarray(value)
-        return {"array": name}
-    if value is None or isinstance(value, str):
-        return {"value": value}
-    raise SurrogateFileError(
-        f"a surrogate with a {type(value).__name__} in it cannot be saved. Save it before "
-        "with_prior, and call that again after loading."
-    )
+    return arrays
 
 
 def read_surrogate(path: str | Path) -> StoredSurrogate:
     """Read one file, or say what is wrong with it."""
     try:
-        with Path(path).open("rb") as file, np.load(file, allow_pickle=False) as parts:
-            arrays = {name: parts[name] for name in parts.files}
+        arrays = from_bytes(Path(path).read_bytes())
     except FileNotFoundError:
         raise SurrogateFileError(f"{path} does not exist.") from None
     except Exception as error:  # whatever a damaged archive leads NumPy and zipfile to
         raise SurrogateFileError(
             f"{path} is not a surrogate's file, or it is damaged ({error})."
         ) from None
+    return unpacked(path, arrays)
+
+
+def unpacked(path: str | Path, arrays: dict[str, np.ndarray]) -> StoredSurrogate:
+    """What was packed, checked; `path` is where it came from."""
     header = _header(path, arrays)
     try:
         stored = _decoded(header, arrays)
@@ -166,27 +164,12 @@ def _decoded(header: dict[str, Any], arrays: dict[str, np.ndarray]) -> StoredSur
     report["remarks"] = tuple(report["remarks"])
     names, shapes = header["names"], header["shapes"]
     return StoredSurrogate(
-        _made(header["learned"], arrays),
+        restored(header["learned"], arrays, Storable.kinds, _checked_array),
         FitReport(**report),
         int(header["dim"]),
         None if names is None else tuple(names),
         None if shapes is None else tuple(tuple(shape) for shape in shapes),
     )
-
-
-def _made(node: dict[str, Any], arrays: dict[str, np.ndarray]) -> Any:
-    """The value that a description describes: ours, an array, a tuple, a word or nothing."""
-    if "class" in node:
-        kind = Storable.kinds[node["class"]]
-        parts = {name: _made(part, arrays) for name, part in node["fields"].items()}
-        if set(parts) != {part.name for part in fields(kind)}:
-            raise ValueError(f"{node['class']} has the parts {sorted(parts)}")
-        return kind(**parts)
-    if "tuple" in node:
-        return tuple(_made(item, arrays) for item in node["tuple"])
-    if "array" in node:
-        return _checked_array(arrays[node["array"]])
-    return node["value"]
 
 
 def _checked_array(array: np.ndarray) -> jax.Array:

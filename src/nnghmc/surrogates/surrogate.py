@@ -4,6 +4,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from jaxtyping import Array, Float
 
 from nnghmc.errors import SettingsError
@@ -12,7 +13,14 @@ from nnghmc.posterior import Posterior
 from nnghmc.surrogates.gradient_data import GradientData
 from nnghmc.surrogates.learned import Learned
 from nnghmc.surrogates.prior_swap import swap_prior
-from nnghmc.surrogates.storage import FitReport, StoredSurrogate, read_surrogate, write_surrogate
+from nnghmc.surrogates.storage import (
+    FitReport,
+    StoredSurrogate,
+    packed,
+    read_surrogate,
+    unpacked,
+    write_surrogate,
+)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -82,15 +90,30 @@ class Surrogate:
 
     def save(self, path: str | Path) -> None:
         """Write it to one file, which `load_surrogate` reads."""
+        write_surrogate(path, self._stored())
+
+    def as_arrays(self) -> dict[str, np.ndarray]:
+        """All of it but what was held out, as arrays with names; `from_arrays` takes them."""
+        return packed(self._stored())
+
+    @classmethod
+    def from_arrays(cls, arrays: dict[str, np.ndarray], path: str | Path) -> "Surrogate":
+        """What `as_arrays` gave, checked; `path` is where the arrays come from."""
+        return cls._of(unpacked(path, arrays))
+
+    def _stored(self) -> StoredSurrogate:
         names = None if self.layout is None else self.layout.names
         shapes = None if self.layout is None else self.layout.shapes
-        write_surrogate(path, StoredSurrogate(self.learned, self.report, self.dim, names, shapes))
+        return StoredSurrogate(self.learned, self.report, self.dim, names, shapes)
+
+    @classmethod
+    def _of(cls, stored: StoredSurrogate) -> "Surrogate":
+        layout = None
+        if stored.names is not None and stored.shapes is not None:
+            layout = ParameterLayout(None, stored.names, stored.shapes)
+        return cls(stored.learned, stored.report, stored.dim, layout)
 
 
 def load_surrogate(path: str | Path) -> Surrogate:
     """Read a surrogate that `save` wrote. No code from the file is run, whatever it contains."""
-    stored = read_surrogate(path)
-    layout = None
-    if stored.names is not None and stored.shapes is not None:
-        layout = ParameterLayout(None, stored.names, stored.shapes)
-    return Surrogate(stored.learned, stored.report, stored.dim, layout)
+    return Surrogate._of(read_surrogate(path))

@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import PRNGKeyArray
 
-from nnghmc.chains import History, Supervision, evaluate_all
+from nnghmc.chains import History, Supervision, evaluate_recorded
 from nnghmc.diagnostics import split_rhat
 from nnghmc.kernels import HMCState
 from nnghmc.posterior import Posterior
@@ -132,7 +132,12 @@ def find_bulk(
     """Go downhill, then make rounds of standard HMC until the chains have settled."""
 
     def evaluate(positions: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        return evaluate_all(posterior.potential_and_gradient, jnp.asarray(positions), quick=quick)
+        return evaluate_recorded(
+            posterior.potential_and_gradient,
+            jnp.asarray(positions),
+            supervision.journal,
+            quick=quick,
+        )
 
     arrival = descend(evaluate, states)
     adaptation = Adaptation(0.3 * posterior.dim**-0.25, arrival.inverse_mass_matrix)
