@@ -171,9 +171,11 @@ class Journal(NoJournal):
     def _read(self) -> None:
         """All lines, checked; what a crash has left of a line is cut off."""
         path = self._folder / LOG
-        (self._folder / FOLDER).mkdir(exist_ok=True)
         if not path.exists():
+            if (self._folder / FOLDER).exists():
+                raise damaged(self._folder, f"{LOG} is missing")
             path.touch()
+        (self._folder / FOLDER).mkdir(exist_ok=True)
         contents = path.read_bytes()
         whole = contents.rfind(b"\n") + 1
         before = ""

@@ -256,7 +256,7 @@ class _DrawFiles:
             coords["draw"] = np.empty(0, int)
             dataset = xarray.Dataset(variables, coords, {"inference_library": "nnghmc"})
             encoding = {
-                name: {"chunks": self._file_shape(values), "compressors": None}
+                name: {"chunks": self._file_shape(values)}
                 for name, values in dataset.variables.items()
                 if "draw" in values.dims
             }

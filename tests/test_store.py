@@ -1,0 +1,383 @@
+"""Stored runs: draws on disk as they are made, the same after any stop, and clear refusals."""
+
+import errno
+import json
+import shutil
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+import xarray
+import zarr
+
+import nnghmc
+from nnghmc import Automatic, GradientMLP, Posterior, from_log_density, resume, sample
+from nnghmc.errors import SettingsError, StoreError
+from nnghmc.interrupts import StopRequest
+from support import (
+    QUICK,
+    logistic_data,
+    logistic_log_likelihood,
+    logistic_log_prior,
+)
+
+LEARN = {"automatic": Automatic(way="learn"), "progress": False}
+NUTS = {"method": "nuts", "progress": False}
+WAYS = {"learned": LEARN, "nuts": NUTS, "schedule": QUICK}
+
+
+def regression(scale=10.0, **options):
+    return Posterior(
+        logistic_log_likelihood,
+        lambda parameters: 10.0 / scale * logistic_log_prior(parameters),
+        options.pop("data", logistic_data()),
+        {"beta": np.zeros(3)},
+        constrain=lambda parameters: {"odds": jnp.exp(parameters["beta"])},
+        dims={"odds": ["feature"]},
+        coords={"feature": ["age", "height", "weight"]},
+    )
+
+
+@pytest.fixture(scope="module")
+def posterior():
+    return regression()
+
+
+@pytest.fixture(scope="module")
+def stored(posterior, tmp_path_factory):
+    """A stored run of each kind, which no test may change."""
+    folders = {name: tmp_path_factory.mktemp("stores") / name for name in WAYS}
+    return {
+        name: sample(posterior, 60, 3, seed=1, store=folders[name], **settings)
+        for name, settings in WAYS.items()
+    }
+
+
+@pytest.fixture
+def copied(stored, tmp_path):
+    """A store that may be changed."""
+    shutil.copytree(stored["schedule"].store, tmp_path / "copy")
+    return tmp_path / "copy"
+
+
+def group(folder, name):
+    return xarray.open_zarr(Path(folder) / "draws.zarr", group=name)
+
+
+def assert_same(run, other):
+    np.testing.assert_array_equal(run.draws, other.draws)
+    assert run.stats.keys() == other.stats.keys()
+    for name, values in other.stats.items():
+        np.testing.assert_array_equal(run.stats[name], values)
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_store_changes_no_draw(way, posterior, stored):
+    plain = sample(posterior, 60, 3, seed=1, **WAYS[way])
+    assert_same(stored[way], plain)
+    assert stored[way].story[1:] == plain.story[1:]  # the first line is the clock's
+    counts = ("true_potentials", "true_gradients", "learned_gradients")
+    for phase in ("warmup", "collect", "train", "sample"):
+        ours, theirs = (getattr(run.cost, phase) for run in (stored[way], plain))
+        assert [getattr(ours, c) for c in counts] == [getattr(theirs, c) for c in counts]
+
+
+def test_the_draws_are_there_for_xarray_and_arviz(stored, posterior):
+    run = stored["learned"]
+    odds = group(run.store, "posterior")["odds"]
+    assert odds.dims == ("chain", "draw", "feature")
+    assert list(odds.feature.values) == ["age", "height", "weight"]
+    np.testing.assert_allclose(odds, np.exp(run.draws), rtol=1e-12)
+    positions = group(run.store, "unconstrained_posterior")["position"]
+    np.testing.assert_array_equal(positions, run.draws)
+    assert list(positions.coordinate.values) == posterior.layout.coordinate_names
+    stats = group(run.store, "sample_stats")
+    assert stats["diverging"].dtype == bool
+    for name, values in run.stats.items():
+        np.testing.assert_array_equal(stats[name], values)
+    with nnghmc.diagnostics.quiet_arviz() as arviz:
+        tree = xarray.open_datatree(run.store / "draws.zarr", engine="zarr")
+        table = arviz.summary(arviz.InferenceData.from_datatree(tree))
+        assert list(table.index) == list(run.summary().index)
+
+
+def test_draws_can_be_read_while_the_run_goes_on(tmp_path, monkeypatch, posterior):
+    monkeypatch.setattr("nnghmc.journal.LEAST_SECONDS", 0.0)
+    monkeypatch.setattr("nnghmc.journal.SHARE_OF_TIME", 1e9)
+    seen = []
+
+    def look(draws, numbers):
+        folder = tmp_path / "run" / "draws.zarr"
+        if (folder / ".zmetadata").exists():
+            sizes = {group(tmp_path / "run", name).sizes["draw"] for name in
+                     ("posterior", "sample_stats", "unconstrained_posterior")}  # fmt: skip
+            assert len(sizes) == 1
+            seen.append((sizes.pop(), group(tmp_path / "run", "posterior")["odds"].values))
+
+    monkeypatch.setattr("nnghmc.progress.Silent.advance", lambda self, *given: look(*given))
+    run = sample(posterior, 60, 3, seed=1, chunk_size=7, store=tmp_path / "run", **QUICK)
+    lengths = [length for length, _ in seen]
+    assert lengths == sorted(lengths)
+    assert len(set(lengths)) > 5
+    for length, odds in seen:
+        np.testing.assert_array_equal(odds, group(run.store, "posterior")["odds"][:, :length])
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_complete_run_comes_back(way, posterior, stored):
+    before = {path: path.stat().st_mtime_ns for path in stored[way].store.rglob("*.npz")}
+    run = resume(stored[way].store, posterior, progress=False)
+    assert_same(run, stored[way])
+    assert run.complete
+    assert run.story == stored[way].story
+    assert run.decisions == stored[way].decisions
+    assert str(run.surrogate) == str(stored[way].surrogate)
+    assert run.cost.warmup.true_gradients == stored[way].cost.warmup.true_gradients
+    lines = [json.loads(line) for line in (run.store / "journal.jsonl").open()]
+    spent = sum(step["seconds"] for line in lines for step in line["steps"])
+    assert run.cost.total.seconds > spent > 0
+    assert before == {path: path.stat().st_mtime_ns for path in before}
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_extending_is_as_good_as_a_longer_run(way, posterior, tmp_path):
+    settings = WAYS[way]
+    longer = sample(posterior, 90, 3, seed=1, **settings)
+    in_memory = sample(posterior, 60, 3, seed=1, **settings)
+    on_disk = sample(posterior, 60, 3, seed=1, store=tmp_path / "run", **settings)
+    for run in (in_memory, on_disk):
+        first, second = run.draws.copy(), run.extend(20, progress=False)
+        assert_same(second.extend(10, progress=False), longer)
+        np.testing.assert_array_equal(run.draws, first)
+        assert second.draws.shape == (3, 80, 3)
+        assert second.cost.warmup == run.cost.warmup
+    assert_same(resume(tmp_path / "run", posterior, progress=False), longer)
+    extended = in_memory.extend(30, progress=False)
+    assert extended.cost.sample.learned_gradients == longer.cost.sample.learned_gradients
+    assert extended.cost.sample.true_potentials == longer.cost.sample.true_potentials
+    with pytest.raises(StoreError, match="has since become one of 90; extend that one"):
+        on_disk.extend(10, progress=False)
+    with pytest.raises(SettingsError, match="draws must be a positive whole number, got 0"):
+        in_memory.extend(0)
+
+
+class StopAfter(StopRequest):
+    """Ctrl-C after so many chunks."""
+
+    def __init__(self, looks):
+        self.looks = looks
+
+    @property
+    def made(self):
+        self.looks -= 1
+        return self.looks < 0
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("looks", [0, 3, 11, 30])
+def test_ctrl_c_and_resume(way, looks, posterior, stored, tmp_path, monkeypatch):
+    from contextlib import contextmanager
+
+    @contextmanager
+    def stopping():
+        yield StopAfter(looks)
+
+    with monkeypatch.context() as patch:
+        patch.setattr("nnghmc.record.stop_on_interrupt", stopping)
+        run = sample(posterior, 60, 3, seed=1, store=tmp_path / "run", chunk_size=9, **WAYS[way])
+    np.testing.assert_array_equal(run.draws, stored[way].draws[:, : run.draws.shape[1]])
+    assert_same(resume(tmp_path / "run", posterior, progress=False), stored[way])
+
+
+def test_a_surrogate_and_arrays_among_the_arguments_survive(posterior, stored, tmp_path):
+    settings = {
+        **QUICK,
+        "surrogate": stored["schedule"].surrogate,
+        "inverse_mass_matrix": np.full(3, 0.02),
+        "initial_positions": np.full((3, 3), 0.1),
+        "step_size": (0.5, 0.9),
+    }
+    run = sample(posterior, 20, 3, seed=5, store=tmp_path / "run", **settings)
+    (tmp_path / "run" / "journal.jsonl").write_bytes(b"")  # everything is made anew
+    assert_same(resume(tmp_path / "run", posterior, progress=False), run)
+
+
+# What is refused
+
+
+def test_a_folder_that_is_taken(posterior, stored, tmp_path):
+    with pytest.raises(StoreError, match=r"holds a run already\. Go on with it by nnghmc\.resume"):
+        sample(posterior, store=stored["nuts"].store)
+    (tmp_path / "mine.txt").write_text("mine")
+    with pytest.raises(StoreError, match="must be a new or empty folder"):
+        sample(posterior, store=tmp_path)
+    with pytest.raises(StoreError, match=r"must be a folder, and .*mine\.txt is a file"):
+        sample(posterior, store=tmp_path / "mine.txt")
+    with pytest.raises(StoreError, match="can be written to"):
+        sample(posterior, store=tmp_path / "mine.txt" / "deeper")
+    assert (tmp_path / "mine.txt").read_text() == "mine"
+
+
+def test_a_folder_without_permission(posterior):
+    with pytest.raises(StoreError, match="must be a folder that can be written to; /proc/nnghmc"):
+        sample(posterior, store="/proc/nnghmc")
+
+
+def test_what_is_not_a_store(tmp_path):
+    with pytest.raises(StoreError, match="there is no such folder"):
+        resume(tmp_path / "nowhere")
+    with pytest.raises(StoreError, match=r"sample\(\.\.\., store=\.\.\.\) has made"):
+        resume(tmp_path)
+
+
+def test_without_its_posterior(copied):
+    with pytest.raises(StoreError, match=r"give the posterior that it was begun with"):
+        resume(copied)
+
+
+@pytest.mark.parametrize(
+    ("other", "reason"),
+    [
+        (lambda: regression(scale=11.0), "its log density at a fixed point"),
+        (lambda: regression(data=logistic_data(seed=1)), "its data are others"),
+        (
+            lambda: from_log_density(lambda p: -(p**2).sum(), np.zeros(3)),
+            r"its parameters are beta",
+        ),
+    ],
+)
+def test_another_posterior(copied, other, reason):
+    with pytest.raises(StoreError, match=f"belongs to another posterior: {reason}"):
+        resume(copied, other())
+
+
+def test_another_version(copied, posterior):
+    header = json.loads((copied / "store.json").read_text())
+    (copied / "store.json").write_text(json.dumps({**header, "package_version": "0.0.1"}))
+    with pytest.raises(StoreError, match=r"written by nnghmc 0\.0\.1, and this is"):
+        resume(copied, posterior)
+
+
+def test_another_machine_is_told(copied, posterior, monkeypatch):
+    monkeypatch.setattr("nnghmc.store.jax.__version__", "99.0")
+    run = resume(copied, posterior, progress=False)
+    assert any("not bit for bit" in note for note in run.notes)
+
+
+def _edit_header(folder):
+    header = (folder / "store.json").read_text()
+    (folder / "store.json").write_text(header.replace('"value": 60', '"value": 61', 1))
+
+
+def _edit_draws(folder):
+    array = zarr.open_group(folder / "draws.zarr")["unconstrained_posterior/position"]
+    array[1, 30, 2] = np.nextafter(array[1, 30, 2], 10.0)
+
+
+def _edit_variable(folder):
+    file = folder / "draws.zarr" / "posterior" / "odds" / "0.0.0"
+    file.write_bytes(file.read_bytes()[:-8])
+
+
+DAMAGES = {
+    "edited header": (_edit_header, r"store\.json has changed"),
+    "torn header": (lambda f: (f / "store.json").write_text("{"), r"store\.json is not what"),
+    "edited arguments": (
+        lambda f: (f / "arguments.npz").write_bytes(b""),
+        r"arguments\.npz has changed",
+    ),
+    "missing arguments": (lambda f: (f / "arguments.npz").unlink(), r"arguments\.npz: No such"),
+    "edited draws": (_edit_draws, r"the draws 0 to 59 in draws\.zarr have changed"),
+    "torn variable": (_edit_variable, r"draws\.zarr"),
+    "missing draws": (lambda f: shutil.rmtree(f / "draws.zarr"), r"draws\.zarr is missing"),
+    "missing variable": (
+        lambda f: shutil.rmtree(f / "draws.zarr" / "sample_stats" / "lp"),
+        r"draws\.zarr",
+    ),
+    "missing file": (
+        lambda f: (f / "draws.zarr" / "sample_stats" / "lp" / "0.0").unlink(),
+        r"the draws 0 to 59 in draws\.zarr have changed",
+    ),
+    "missing log": (lambda f: (f / "journal.jsonl").unlink(), r"journal\.jsonl is missing"),
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_a_damaged_store(copied, posterior, damage):
+    change, reason = DAMAGES[damage]
+    change(copied)
+    with pytest.raises(StoreError, match=f"is damaged: .*{reason}"):
+        resume(copied, posterior, progress=False)
+
+
+@dataclass(frozen=True)
+class OwnModel(GradientMLP):
+    """A model that the package does not know."""
+
+
+def test_a_model_of_ones_own(posterior, tmp_path):
+    settings = {**QUICK, "network": OwnModel(8)}
+    with pytest.raises(StoreError, match="network must be of the package's own kinds"):
+        sample(posterior, store=tmp_path / "run", **settings)
+    assert not (tmp_path / "run").exists()
+
+
+def test_two_runs_at_once(copied, posterior):
+    with (
+        nnghmc.store.Store.open(copied).locked(),
+        pytest.raises(StoreError, match="in use by another run"),
+    ):
+        resume(copied, posterior)
+
+
+# A disk that fills
+
+
+@pytest.fixture
+def small_disk(tmp_path):
+    """A file system of a megabyte."""
+    folder = tmp_path / "small"
+    folder.mkdir()
+    mounted = (
+        shutil.which("mount")
+        and not subprocess.run(
+            ["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", folder], capture_output=True
+        ).returncode
+    )
+    if not mounted:
+        pytest.skip("only a superuser can mount a small file system")
+    yield folder
+    subprocess.run(["umount", folder], check=True)
+
+
+def test_a_disk_that_fills(small_disk, posterior, tmp_path, monkeypatch):
+    monkeypatch.setattr("nnghmc.journal.LEAST_SECONDS", 0.0)
+    monkeypatch.setattr("nnghmc.journal.SHARE_OF_TIME", 1e9)
+    settings = {**QUICK, "chunk_size": 100}
+    with pytest.raises(StoreError, match=r"No space left on device.* is safe.*nnghmc\.resume"):
+        sample(posterior, 4000, 3, seed=1, store=small_disk / "run", **settings)
+    made = group(small_disk / "run", "posterior").sizes["draw"]
+    assert made >= 100
+    shutil.copytree(small_disk / "run", tmp_path / "larger")
+    expected = sample(posterior, 4000, 3, seed=1, **settings)
+    kept = group(small_disk / "run", "unconstrained_posterior")["position"]
+    np.testing.assert_array_equal(kept, expected.draws[:, :made])
+    assert_same(resume(tmp_path / "larger", posterior, progress=False), expected)
+
+
+def test_a_disk_that_fills_in_mid_line(posterior, stored, tmp_path, monkeypatch):
+    """The log takes half a line, and no more."""
+
+    def half(journal, line):
+        with (tmp_path / "run" / "journal.jsonl").open("ab") as log:
+            log.write(json.dumps(line).encode()[:50])
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("nnghmc.journal.Journal._append", half)
+        with pytest.raises(StoreError, match="No space left on device"):
+            sample(posterior, 60, 3, seed=1, store=tmp_path / "run", **QUICK)
+    assert_same(resume(tmp_path / "run", posterior, progress=False), stored["schedule"])
