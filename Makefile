@@ -7,9 +7,10 @@ BIN := $(VENV)/bin
 SETUP := $(VENV)/.installed
 TOOLS := $(VENV)/.tools
 RIVALS := $(VENV)/.rivals
+WRITING := $(VENV)/.writing
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: help demo test install check format lock clean bench quick reproduce
+.PHONY: help demo test install check docs format lock clean bench quick reproduce
 
 help:  ## Show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -22,10 +23,18 @@ test: $(TOOLS)  ## Run the whole test suite, warnings as errors
 
 install: $(SETUP)  ## Make .venv with the package and its pinned dependencies
 
-check: $(TOOLS)  ## Formatting, lint and types
+check: $(TOOLS) $(WRITING)  ## Formatting, lint, types, and the documentation without a warning
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
+	$(BUILD_DOCS)
+
+docs: $(WRITING)  ## Build the documentation: look at build/docs/index.html
+	$(BUILD_DOCS)
+	@echo "The documentation is in build/docs/index.html"
+
+# -n: a name of this package that leads nowhere is a warning too; -W: a warning is an error.
+BUILD_DOCS := $(BIN)/python -m sphinx --quiet -W --keep-going -n -j auto -d build/doctrees docs build/docs
 
 format: $(TOOLS)  ## Put the formatting right
 	$(BIN)/ruff format .
@@ -76,4 +85,8 @@ $(TOOLS): $(SETUP) requirements/dev.txt
 
 $(RIVALS): $(SETUP) requirements/bench.txt
 	$(INSTALL) --require-hashes -r requirements/bench.txt
+	touch $@
+
+$(WRITING): $(SETUP) requirements/docs.txt
+	$(INSTALL) --require-hashes -r requirements/docs.txt
 	touch $@
