@@ -7,8 +7,10 @@ BIN := $(VENV)/bin
 SETUP := $(VENV)/.installed
 TOOLS := $(VENV)/.tools
 RIVALS := $(VENV)/.rivals
+WRITING := $(VENV)/.writing
+INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: help demo test install check format lock clean bench quick reproduce
+.PHONY: help demo test install check docs format lock clean bench quick reproduce
 
 help:  ## Show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -21,10 +23,18 @@ test: $(TOOLS)  ## Run the whole test suite, warnings as errors
 
 install: $(SETUP)  ## Make .venv with the package and its pinned dependencies
 
-check: $(TOOLS)  ## Formatting, lint and types
+check: $(TOOLS) $(WRITING)  ## Formatting, lint, types, and the documentation without a warning
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
+	$(BUILD_DOCS)
+
+docs: $(WRITING)  ## Build the documentation: look at build/docs/index.html
+	$(BUILD_DOCS)
+	@echo "The documentation is in build/docs/index.html"
+
+# -n: a name of this package that leads nowhere is a warning too; -W: a warning is an error.
+BUILD_DOCS := $(BIN)/python -m sphinx --quiet -W --keep-going -n -j auto -d build/doctrees docs build/docs
 
 format: $(TOOLS)  ## Put the formatting right
 	$(BIN)/ruff format .
@@ -43,15 +53,19 @@ reproduce: $(SETUP)  ## Repeat the paper's experiments in their quick form: half
 quick: $(RIVALS)  ## A few minutes of the benchmark against NUTS; writes nothing
 	$(BIN)/python benchmarks/against_nuts.py --quick
 
-lock:  ## Renew the pins: names, versions and hashes
+lock:  ## Pin what pyproject.toml asks for and is not pinned yet; UPGRADE=--upgrade renews all pins
 	$(PYTHON) -m venv build/lock
 	build/lock/bin/python -m pip install --quiet uv
-	build/lock/bin/uv pip compile $(LOCK_OPTIONS) pyproject.toml -o requirements/run.txt
-	build/lock/bin/uv pip compile $(LOCK_OPTIONS) -c requirements/run.txt --group build -o requirements/build.txt
-	build/lock/bin/uv pip compile $(LOCK_OPTIONS) -c requirements/run.txt -c requirements/build.txt --group dev -o requirements/dev.txt
-	build/lock/bin/uv pip compile $(LOCK_OPTIONS) -c requirements/run.txt --group bench -o requirements/bench.txt
+	$(COMPILE) pyproject.toml -o requirements/run.txt
+	$(COMPILE) -c requirements/run.txt --group build -o requirements/build.txt
+	$(COMPILE) -c requirements/run.txt -c requirements/build.txt --group bench -o requirements/bench.txt
+	$(COMPILE) -c requirements/run.txt -c requirements/build.txt -c requirements/bench.txt --group dev -o requirements/dev.txt
+	$(COMPILE) -c requirements/run.txt -c requirements/build.txt -c requirements/bench.txt -c requirements/dev.txt --group docs -o requirements/docs.txt
 
-LOCK_OPTIONS := --quiet --upgrade --universal --python-version 3.11 --generate-hashes \
+# All five end up in one environment, so each holds to the versions of those before it.
+UPGRADE ?=
+COMPILE = build/lock/bin/uv pip compile $(UPGRADE) $(LOCK_OPTIONS)
+LOCK_OPTIONS := --quiet --universal --python-version 3.11 --generate-hashes \
 	--no-annotate --no-header --no-emit-index-url --no-emit-find-links
 
 clean:  ## Remove the environment and everything generated
@@ -61,14 +75,18 @@ clean:  ## Remove the environment and everything generated
 $(SETUP): pyproject.toml requirements/run.txt requirements/build.txt
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "nnghmc needs Python 3.11 or later, found " + sys.version.split()[0] + "; try make PYTHON=python3.11")'
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/run.txt -r requirements/build.txt
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
+	$(INSTALL) --require-hashes -r requirements/run.txt -r requirements/build.txt
+	$(INSTALL) --no-deps --no-build-isolation --editable .
 	touch $@
 
 $(TOOLS): $(SETUP) requirements/dev.txt
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/dev.txt
+	$(INSTALL) --require-hashes -r requirements/dev.txt
 	touch $@
 
 $(RIVALS): $(SETUP) requirements/bench.txt
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/bench.txt
+	$(INSTALL) --require-hashes -r requirements/bench.txt
+	touch $@
+
+$(WRITING): $(SETUP) requirements/docs.txt
+	$(INSTALL) --require-hashes -r requirements/docs.txt
 	touch $@
