@@ -37,6 +37,7 @@ LAYERS = [
     "comparison",
     "sampler",
     "plots",
+    "report",
     "paper",
     "showcase",
     "loading",
