@@ -44,6 +44,7 @@ LAYERS = [
     "comparison",
     "sampler",
     "plots",
+    "report",
     "paper",
     "showcase",
     "loading",

@@ -37,7 +37,7 @@ def quiet_arviz() -> Iterator[ModuleType]:
     PyMC brings along: with it, ArviZ 0.23 fails on the error of a standard deviation.
     """
     arviz = load_arviz()
-    logger = logging.getLogger("arviz")
+    logger = arviz._log  # not the one of its name: ArviZ makes its own, past the registry
     level, with_numba = logger.level, arviz.Numba.numba_flag
     logger.setLevel(logging.ERROR)
     arviz.Numba.numba_flag = False
@@ -199,7 +199,9 @@ def judgements(
         return notes
     notes += _heavy_tails(draws, coordinate_names)
     notes += _slow_energies(stats["energy"])
-    values = np.append(convergence.rhat, rhat(stats["lp"][..., np.newaxis]))
+    values = convergence.rhat
+    if not np.isnan(stats["lp"]).all():  # stochastic gradients do not know it
+        values = np.append(values, rhat(stats["lp"][..., np.newaxis]))
     if not values.max() <= LARGEST_RHAT:
         worst = int(np.argmax(np.nan_to_num(values, nan=np.inf)))
         name = [*coordinate_names, "the log density"][worst]

@@ -73,15 +73,20 @@ def _first(scalars: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
 
 
 def labelled_scalars(run: Run) -> dict[str, np.ndarray]:
-    """The reported variables taken apart, (chains, draws) each, named as ArviZ's tables do."""
+    """The reported variables of a run taken apart, (chains, draws) each."""
+    return scalars_of(run.to_arviz().posterior)
+
+
+def scalars_of(variables: Any) -> dict[str, np.ndarray]:
+    """Variables of an xarray Dataset taken apart, (chains, draws) each, named as ArviZ's tables."""
     scalars = {}
-    for name, values in run.to_arviz().posterior.items():
+    for name, values in variables.items():
         axes = values.dims[2:]
-        for index in np.ndindex(values.shape[2:]):
-            labels = [str(values[axis].values[i]) for axis, i in zip(axes, index, strict=True)]
-            scalars[f"{name}[{', '.join(labels)}]" if labels else name] = values.values[
-                (..., *index)
-            ]
+        labels = [[str(label) for label in values[axis].values] for axis in axes]
+        array = values.values
+        for index in np.ndindex(array.shape[2:]):
+            place = ", ".join(labels[axis][i] for axis, i in enumerate(index))
+            scalars[f"{name}[{place}]" if axes else str(name)] = array[(..., *index)]
     return scalars
 
 
