@@ -355,6 +355,7 @@ class AutomaticSampling:
         with self.record.cost.timed(phase) as cost:
             rays = follow_rays(self.posterior.potential_and_gradient, draws, potentials)
             cost.true_gradients += rays.evaluations
+        self.record.supervision.check()
         return rays
 
     def by_learned(self, bulk: Bulk, found: "_Probed") -> Run:

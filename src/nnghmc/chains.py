@@ -112,13 +112,18 @@ class History:
         return int(self.stats["n_steps"].sum()) if self.length else 0
 
 
+def _all_is_well() -> None:
+    pass
+
+
 @dataclass(frozen=True)
 class Supervision:
-    """What watches over the chains from the host."""
+    """What watches over the chains from the host; `check` raises what must end the run."""
 
     reporter: Reporter
     stop: StopRequest
     chunk_size: int | None = None
+    check: Callable[[], None] = _all_is_well
 
 
 def each_chain(algorithm: Algorithm) -> Move:
@@ -196,6 +201,7 @@ def run_chains(
     history = History(num_chains, len(draw_numbers), dim)
     chunks = _chunks(move, tuning, key, states, draw_numbers, supervision, path_rows, quick)
     for draws, states in chunks:  # noqa: B007 (the last states are the result)
+        supervision.check()
         on_chunk(draw_numbers.start + history.length, draws)
         history.write(draws)
         supervision.reporter.advance(len(draws.positions), history.acceptance)

@@ -7,9 +7,10 @@ from typing import Any
 import numpy as np
 from jaxtyping import PRNGKeyArray
 
+from nnghmc.calls import Tally
 from nnghmc.chains import History, Supervision, run_chains
 from nnghmc.cost import Cost
-from nnghmc.errors import PrecisionWarning
+from nnghmc.errors import PosteriorError, PrecisionWarning
 from nnghmc.kernels import HMCState, Tuning
 from nnghmc.payoff import Estimate
 from nnghmc.posterior import Posterior
@@ -34,6 +35,24 @@ class Record:
     remarks: list[str] = field(default_factory=list)
     story: list[str] = field(default_factory=list)
     estimate: Estimate | None = None
+
+    def __post_init__(self) -> None:
+        calls = self.posterior.calls
+        self._calls_before = Tally() if calls is None else calls.begin()
+
+    @property
+    def remarks_on_calls(self) -> list[str]:
+        """What became of the calls of a function outside JAX in this run, if some failed."""
+        calls = self.posterior.calls
+        return [] if calls is None else calls.remarks_since(self._calls_before)
+
+    def explained(self, error: PosteriorError) -> PosteriorError:
+        """An error, with what a function outside JAX had to say before it."""
+        calls = self.posterior.calls
+        said = Tally() if calls is None else calls.tally.since(self._calls_before)
+        if not said.last_error or said.last_error in str(error):
+            return error
+        return PosteriorError(f"{error} Before that, {said}.").with_traceback(error.__traceback__)
 
     def check_energies(self, states: HMCState) -> None:
         """Warn where rounding makes the energies too coarse for the Metropolis test."""
@@ -82,7 +101,7 @@ class Record:
             surrogate=self.surrogate,
             gradient_data=GradientData.concatenate(self.collected) if self.collected else None,
             complete=kept.length == draws,
-            remarks=tuple(self.remarks),
+            remarks=(*self.remarks, *self.remarks_on_calls),
             story=tuple(self.story),
             estimate=self.estimate,
         )

@@ -178,12 +178,18 @@ def sample(
         )
         sampling = partial(_Sampling, plan=plan)
     with stop_on_interrupt() as stop, reporting(progress) as reporter:
-        record = Record(posterior, Supervision(reporter, stop, chunk_size))
-        return sampling(record=record).run()
+        watch = {} if posterior.calls is None else {"check": posterior.calls.check}
+        record = Record(posterior, Supervision(reporter, stop, chunk_size, **watch))
+        try:
+            return sampling(record=record).run()
+        except PosteriorError as error:
+            raise record.explained(error) from None
 
 
 def estimate(posterior: Posterior, draws: int = 1000, chains: int = 4, seed: int = 0) -> Estimate:
     """Will it pay? What the automatic run finds out before it decides, without sampling."""
+    if posterior.calls is not None:
+        posterior.calls.begin()
     key = jax.random.key(natural_number("seed", seed, largest=2**63 - 1))
     states = spread_starts(
         posterior.potential_and_gradient,

@@ -132,7 +132,10 @@ def find_bulk(
     """Go downhill, then make rounds of standard HMC until the chains have settled."""
 
     def evaluate(positions: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        return evaluate_all(posterior.potential_and_gradient, jnp.asarray(positions), quick=quick)
+        found = evaluate_all(posterior.potential_and_gradient, jnp.asarray(positions), quick=quick)
+        potentials, gradients = (np.asarray(part) for part in found)
+        supervision.check()
+        return potentials, gradients
 
     arrival = descend(evaluate, states)
     adaptation = Adaptation(0.3 * posterior.dim**-0.25, arrival.inverse_mass_matrix)
