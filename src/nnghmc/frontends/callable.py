@@ -283,7 +283,8 @@ def _told_doubt(seen: float, claimed: float) -> str:
         "the gradient does not belong to the log density"
         f"{', it points the other way' if opposite else ''}: from the initial parameters, in some "
         f"direction, the log density changes at a rate of {seen:.3g}, and the gradient says "
-        f"{claimed:.3g}. {remedy} The draws are exact all the same, but few will be accepted."
+        f"{claimed:.3g}. {remedy} Draws are exact with any gradient, but few will be accepted with "
+        "this one."
     )
 
 

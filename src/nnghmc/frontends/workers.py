@@ -56,7 +56,7 @@ class Evaluation:
                 return judged(as_number("value", self.value(parameters)), None)
             returned = self.value_and_grad(parameters)
             value, gradient = as_pair(returned)
-            log_density = as_number("value_and_grad", value, "as its first part, ")
+            log_density = as_number("value_and_grad", value, ", as its first part")
             flat = as_flat(gradient, self.layout)
         except UnusableError as error:
             return Outcome(np.nan, None, UNUSABLE, str(error))
@@ -82,16 +82,16 @@ def as_pair(returned: Any) -> tuple[Any, Any]:
         return returned[0], returned[1]
     raise UnusableError(
         "value_and_grad must return the pair (log density, gradient), got "
-        f"{described(returned)}. If it returns the log density alone, add its gradient."
+        f"{described(returned)}. Return both, and mind the return statement."
     )
 
 
-def as_number(name: str, value: Any, part: str = "") -> float:
+def as_number(name: str, value: Any, place: str = "") -> float:
     """A log density as a float."""
     array = _as_array(value)
     if array is None or array.shape != () or array.dtype.kind not in "fiu":
         raise UnusableError(
-            f"{name} must return {part}one real number, the log density, got {described(value)}. "
+            f"{name} must return one real number, the log density{place}, got {described(value)}. "
             "Sum over the observations, and return a float."
         )
     return float(array)
@@ -128,7 +128,7 @@ def described(value: Any) -> str:
     if isinstance(value, np.ndarray):
         return f"an array of shape {value.shape} and type {value.dtype}"
     if value is None:
-        return "None; is there a return statement?"
+        return "None"
     words = repr(value)
     return f"{words if len(words) < 80 else words[:77] + '...'} ({type(value).__name__})"
 
@@ -222,13 +222,14 @@ class Processes(Threads):
         try:
             return super().outcomes(positions, gradients)
         except BrokenProcessPool:
+            self.close()
             return [self._alone(position, gradients) for position in positions]
 
     def _alone(self, position: np.ndarray, gradients: bool) -> Outcome:
-        self.close()
         try:
             return super().outcomes(position[np.newaxis], gradients)[0]
         except BrokenProcessPool:
+            self.close()
             return DIED
 
     def _evaluate(self) -> Callable[..., Outcome]:
