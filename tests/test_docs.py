@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[1]
-PAGES = {"README.md": 1, "docs/guide.md": 3, "docs/models.md": 2}
+PAGES = {"README.md": 1, "docs/guide.md": 3, "docs/models.md": 2, "docs/frontends/callable.md": 1}
 
 
 def programs(page):
