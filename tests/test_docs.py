@@ -10,7 +10,14 @@ import nnghmc
 from nnghmc import payoff
 
 ROOT = Path(__file__).parents[1]
-PAGES = {"README.md": 1, "docs/guide.md": 3, "docs/models.md": 2, "docs/payoff.md": 1}
+PAGES = {
+    "README.md": 1,
+    "docs/guide.md": 3,
+    "docs/models.md": 2,
+    "docs/payoff.md": 1,
+    "docs/stores.md": 1,
+    "docs/frontends/callable.md": 1,
+}
 
 
 def programs(page):

@@ -12,6 +12,7 @@ from nnghmc.assessment import Assessment, assess  # noqa: E402
 from nnghmc.automatic import Automatic  # noqa: E402
 from nnghmc.comparison import Comparison, compare  # noqa: E402
 from nnghmc.errors import NnghmcError  # noqa: E402
+from nnghmc.frontends import from_callable  # noqa: E402
 from nnghmc.kernels import hmc, simulate, true_gradient_hmc  # noqa: E402
 from nnghmc.methods import MiniBatches  # noqa: E402
 from nnghmc.payoff import Estimate  # noqa: E402
@@ -59,6 +60,7 @@ __all__ = [
     "compare",
     "estimate",
     "fit",
+    "from_callable",
     "from_log_density",
     "hmc",
     "load_surrogate",

@@ -389,7 +389,7 @@ class AutomaticSampling:
                 self.posterior.potential_and_gradient,
                 bulk.draws,
                 bulk.potentials,
-                self.record.journal,
+                self.record.supervision,
             )
             cost.true_gradients += rays.evaluations
         return rays

@@ -175,14 +175,19 @@ class HistoryInMemory(History):
         return {name: values[:, : self.length] for name, values in self._stats.items()}
 
 
+def _all_is_well() -> None:
+    pass
+
+
 @dataclass(frozen=True)
 class Supervision:
-    """What watches over the chains from the host."""
+    """What watches over the chains from the host; `check` raises what must end the run."""
 
     reporter: Reporter
     stop: StopRequest
     chunk_size: int | None = None
     journal: NoJournal = field(default_factory=NoJournal)
+    check: Callable[[], None] = _all_is_well
 
 
 def each_chain(algorithm: Algorithm) -> Move:
@@ -303,6 +308,7 @@ def _chunks(
         )
         draws = jax.tree.map(lambda rows, size=size: np.asarray(rows)[:size], filled)
         elapsed = time.perf_counter() - started
+        supervision.check()  # before anything is remembered that does not count
         supervision.journal.add(Step(what, _packed(draws, states), seconds=elapsed))
         first += size
         yield draws, states
@@ -336,16 +342,21 @@ def evaluate_all(function: Callable[[Array], Any], positions: Array) -> Any:
 
 
 def evaluate_recorded(
-    function: Callable[[Array], Any], positions: Array, journal: NoJournal, *, quick: bool = False
+    function: Callable[[Array], Any],
+    positions: Array,
+    supervision: Supervision,
+    *,
+    quick: bool = False,
 ) -> tuple[np.ndarray, np.ndarray]:
     """Potentials and gradients at every chain's position, remembered by the journal."""
-    remembered = journal.recall("evaluation")
+    remembered = supervision.journal.recall("evaluation")
     if remembered is None:
         started = time.perf_counter()
         found = evaluate_all(function, jnp.asarray(positions), quick=quick)
         parts = dict(zip(("potentials", "gradients"), map(np.asarray, found), strict=True))
         remembered = Step("evaluation", parts, seconds=time.perf_counter() - started)
-        journal.add(remembered)
+        supervision.check()
+        supervision.journal.add(remembered)
     return remembered.arrays["potentials"], remembered.arrays["gradients"]
 
 

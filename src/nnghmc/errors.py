@@ -41,6 +41,10 @@ class PrecisionWarning(UserWarning):
     """Energies are too coarse for the Metropolis test in the floating-point type in use."""
 
 
+class GradientWarning(UserWarning):
+    """The gradient that a function returns does not belong to its log density."""
+
+
 def positive_integer(name: str, value: Any) -> int:
     """Return `value` as an int, or say that it must be a positive whole number."""
     return _integer(name, value, smallest=1, rule="a positive whole number")

@@ -44,7 +44,7 @@ REFIT_SECONDS = 3.0
 LEARNED_STEPS_A_DRAW = 20
 STEPS_TIMED = 50
 WIDTH = 256
-LEAST_SECONDS_OF_TIMING = 0.1
+LEAST_SECONDS_OF_TIMING, MOST_SECONDS_OF_TIMING = 0.1, 1.0
 
 
 @dataclass(frozen=True)
@@ -194,6 +194,8 @@ def _timed(function: Callable[[Array], Any], positions: Array) -> float:
 
     once()
     seconds = [once()]
-    while len(seconds) < 3 or (sum(seconds) < LEAST_SECONDS_OF_TIMING and len(seconds) < 50):
+    while sum(seconds) < MOST_SECONDS_OF_TIMING and (
+        len(seconds) < 3 or (sum(seconds) < LEAST_SECONDS_OF_TIMING and len(seconds) < 50)
+    ):
         seconds.append(once())
     return min(seconds)

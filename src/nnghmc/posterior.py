@@ -14,6 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray, PyTree
 
+from nnghmc.calls import Calls
 from nnghmc.model_checks import (
     check_labels,
     checked_layout,
@@ -120,6 +121,7 @@ class Posterior:
         self.coords = checked_mapping("coords", coords)
         self.origin: str | None = None  # the TARGET it comes from, where the command line made it
         self.num_observations = checked_num_observations(data)
+        self.calls: Calls | None = None  # of a function outside JAX, counted
         self.energy_precision: float  # the relative rounding of what the functions return
         self._density = Density(log_likelihood, log_prior, jax.tree.map(jnp.asarray, data), layout)
         self._check_functions()

@@ -12,9 +12,10 @@ from typing import Any
 import numpy as np
 from jaxtyping import Array, PRNGKeyArray
 
+from nnghmc.calls import Tally
 from nnghmc.chains import History, HistoryInMemory, Supervision, run_chains
 from nnghmc.cost import Cost, PhaseCost
-from nnghmc.errors import PrecisionWarning, StoreError, positive_integer
+from nnghmc.errors import PosteriorError, PrecisionWarning, StoreError, positive_integer
 from nnghmc.interrupts import stop_on_interrupt
 from nnghmc.journal import Journal, NoJournal, Step
 from nnghmc.kernels import HMCState, Tuning
@@ -35,7 +36,10 @@ EXTENDED = "extended"
 
 @contextmanager
 def supervised(
-    progress: bool, chunk_size: int | None = None, store: Store | None = None
+    posterior: Posterior,
+    progress: bool,
+    chunk_size: int | None = None,
+    store: Store | None = None,
 ) -> Iterator[Supervision]:
     """A progress bar, Ctrl-C as a request to stop, and a journal where there is a store."""
     with ExitStack() as stack:
@@ -46,7 +50,10 @@ def supervised(
         if store is not None:
             journal = Journal(store.folder, stop)
         reporter = stack.enter_context(reporting(progress))
-        yield Supervision(reporter, stop, chunk_size, journal)
+        watched = Supervision(reporter, stop, chunk_size, journal)
+        if posterior.calls is not None:
+            watched = dataclasses.replace(watched, check=posterior.calls.check)
+        yield watched
 
 
 @dataclass
@@ -69,11 +76,32 @@ class Record:
         self.cost.recalled = lambda: self.journal.seconds_recalled
         if isinstance(self.journal, Journal):
             self.journal.on_write = self.tell_status
+        calls = self.posterior.calls
+        self._calls_before = Tally() if calls is None else calls.begin()
 
     @property
     def journal(self) -> NoJournal:
         """Where steps are remembered."""
         return self.supervision.journal
+
+    @property
+    def remarks_on_calls(self) -> list[str]:
+        """What became of the calls of a function outside JAX in this run, if some failed."""
+        calls = self.posterior.calls
+        return [] if calls is None else calls.remarks_since(self._calls_before)
+
+    @contextmanager
+    def explaining(self) -> Iterator[None]:
+        """An error inside is told with what a function outside JAX had to say before it."""
+        try:
+            yield
+        except PosteriorError as error:
+            calls = self.posterior.calls
+            said = Tally() if calls is None else calls.tally.since(self._calls_before)
+            if not said.last_error or said.last_error in str(error):
+                raise
+            told = PosteriorError(f"{error} Before that, {said}.")
+            raise told.with_traceback(error.__traceback__) from None
 
     def check_energies(self, states: HMCState) -> None:
         """Warn where rounding makes the energies too coarse for the Metropolis test."""
@@ -157,7 +185,7 @@ class Record:
             surrogate=self.surrogate,
             gradient_data=GradientData.concatenate(self.collected) if self.collected else None,
             complete=kept.length == draws,
-            remarks=(*self.remarks, *closing),
+            remarks=(*self.remarks, *closing, *self.remarks_on_calls),
             story=tuple(self.story),
             estimate=self.estimate,
             store=None if self.store is None else self.store.folder,
@@ -256,7 +284,8 @@ class SamplePhase:
         """So many more draws a chain, by the same kernel from where the chains stand."""
         more = positive_integer("draws", more)
         record = self.record
-        with supervised(progress, record.supervision.chunk_size, record.store) as supervision:
+        chunk_size = record.supervision.chunk_size
+        with supervised(record.posterior, progress, chunk_size, record.store) as supervision:
             going_on = dataclasses.replace(
                 record,
                 supervision=supervision,
@@ -264,7 +293,8 @@ class SamplePhase:
                 remarks=list(record.remarks),
             )
             kept, draws = self._room_for(more, going_on), self.kept.length + more
-            return dataclasses.replace(self, record=going_on, kept=kept).until(draws)
+            with going_on.explaining():
+                return dataclasses.replace(self, record=going_on, kept=kept).until(draws)
 
     def _room_for(self, more: int, record: Record) -> History:
         """The kept draws, and where to put more of them."""

@@ -178,11 +178,12 @@ def _conducted(
     chunk_size: int | None,
     progress: bool,
 ) -> Run:
-    with supervised(progress, chunk_size, store) as supervision:
+    with supervised(posterior, progress, chunk_size, store) as supervision:
         record = Record(posterior, supervision, store)
         if store is not None and store.elsewhere:
             record.remarks.append(store.elsewhere)
-        return sampling(record=record).run()
+        with record.explaining():
+            return sampling(record=record).run()
 
 
 def _prepared(
@@ -260,6 +261,8 @@ def _plan(
 
 def estimate(posterior: Posterior, draws: int = 1000, chains: int = 4, seed: int = 0) -> Estimate:
     """Will it pay? What the automatic run finds out before it decides, without sampling."""
+    if posterior.calls is not None:
+        posterior.calls.begin()
     key = jax.random.key(natural_number("seed", seed, largest=2**63 - 1))
     states = spread_starts(
         posterior.potential_and_gradient,

@@ -12,8 +12,7 @@ from dataclasses import dataclass
 import jax.numpy as jnp
 import numpy as np
 
-from nnghmc.chains import evaluate_recorded
-from nnghmc.journal import NoJournal
+from nnghmc.chains import Supervision, evaluate_all, evaluate_recorded
 from nnghmc.posterior import PotentialAndGradientFn
 from nnghmc.surrogates import GradientData, Learned
 from nnghmc.surrogates.learned import all_gradients
@@ -102,7 +101,7 @@ def follow_rays(
     potential_and_gradient: PotentialAndGradientFn,
     draws: np.ndarray,
     potentials: np.ndarray,
-    journal: NoJournal | None = None,
+    supervision: Supervision | None = None,
 ) -> Rays:
     """From draws (chains, draws, dim) with their potentials (chains, draws)."""
     chains, _, dim = draws.shape
@@ -116,7 +115,7 @@ def follow_rays(
     further = outer + (FURTHER - 1) * np.concatenate([away[rows] for rows, away in chosen])
     sizes = [len(rows) for rows, _ in chosen]
     after, gradients, evaluations = _in_batches(
-        potential_and_gradient, further, chains, journal or NoJournal()
+        potential_and_gradient, further, chains, supervision
     )
     rises = after - np.concatenate([known[rows] for rows, _ in chosen])
     rises = np.where(np.isfinite(after) & np.isfinite(gradients).all(axis=1), rises, np.inf)
@@ -156,17 +155,22 @@ def _in_batches(
     potential_and_gradient: PotentialAndGradientFn,
     positions: np.ndarray,
     chains: int,
-    journal: NoJournal,
+    supervision: Supervision | None,
 ) -> tuple[np.ndarray, np.ndarray, int]:
     """Potentials and gradients, as many at once as there are chains: that has been compiled."""
     evaluations = -(-len(positions) // chains) * chains
     batches = np.resize(positions, (evaluations, positions.shape[1])).reshape(
         -1, chains, positions.shape[1]
     )
-    found = [
-        evaluate_recorded(potential_and_gradient, jnp.asarray(batch), journal, quick=True)
-        for batch in batches
-    ]
+
+    def evaluate(batch: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        if supervision is None:
+            return evaluate_all(potential_and_gradient, jnp.asarray(batch), quick=True)
+        return evaluate_recorded(
+            potential_and_gradient, jnp.asarray(batch), supervision, quick=True
+        )
+
+    found = [evaluate(batch) for batch in batches]
     potentials, gradients = (
         np.concatenate(part)[: len(positions)] for part in zip(*found, strict=True)
     )

@@ -135,7 +135,7 @@ def find_bulk(
         return evaluate_recorded(
             posterior.potential_and_gradient,
             jnp.asarray(positions),
-            supervision.journal,
+            supervision,
             quick=quick,
         )
 

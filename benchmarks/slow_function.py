@@ -1,0 +1,133 @@
+"""A function outside JAX that takes 20 ms a call: the automatic run against NUTS.
+
+A logistic regression in NumPy that sleeps, as a simulator or a remote service would have it wait.
+All samplers have the same function, the same chains, each with a worker of its own, and the same
+kept draws. Each run is a process of its own, timed from the first compilation to the last draw:
+warm-up, collecting and training included. NumPyro has its users' thousand draws of warm-up, and
+starts where ours does.
+
+    python benchmarks/slow_function.py [--quick]
+"""
+
+import argparse
+import sys
+import time
+
+import jax
+import numpy as np
+
+from nnghmc import from_callable, sample
+from nnghmc.diagnostics import bulk_ess, rhat
+from processes import in_a_process, tell
+from report import publish, table
+
+SECONDS, COEFFICIENTS, ROWS = 0.02, 10, 500
+CHAINS, DRAWS, WARMUP = 4, 1000, 1000
+PROMISED = 10
+FEATURES = np.random.default_rng(0).normal(size=(ROWS, COEFFICIENTS))
+TRUTH = np.linspace(-1, 1, COEFFICIENTS)
+LABELS = np.random.default_rng(1).random(ROWS) < 1 / (1 + np.exp(-FEATURES @ TRUTH))
+
+
+def slow_log_density(beta):
+    time.sleep(SECONDS)
+    logits = FEATURES @ beta
+    return LABELS @ logits - np.logaddexp(0, logits).sum() - beta @ beta / 2
+
+
+def slow_with_gradient(beta):
+    errors = LABELS - 0.5 - 0.5 * np.tanh(FEATURES @ beta / 2)
+    return slow_log_density(beta), errors @ FEATURES - beta
+
+
+def posterior():
+    return from_callable(slow_with_gradient, COEFFICIENTS, value=slow_log_density, workers=CHAINS)
+
+
+def ours(posterior, draws, method):
+    run = sample(posterior, draws, CHAINS, method=method, progress=False)
+    print(run, file=sys.stderr)
+    return run.draws
+
+
+def numpyro(posterior, draws):
+    from numpyro.infer import MCMC, NUTS
+
+    mcmc = MCMC(
+        NUTS(potential_fn=lambda q: posterior.potential(q)),
+        num_warmup=min(WARMUP, draws),
+        num_samples=draws,
+        num_chains=CHAINS,
+        chain_method="vectorized",
+        progress_bar=False,
+    )
+    starts = np.random.default_rng(0).uniform(-1, 1, size=(CHAINS, COEFFICIENTS))
+    mcmc.run(jax.random.key(0), init_params=jax.numpy.asarray(starts))
+    return np.asarray(mcmc.get_samples(group_by_chain=True))
+
+
+SAMPLERS = {
+    "nnghmc, automatic": lambda posterior, draws: ours(posterior, draws, "auto"),
+    "nnghmc, NUTS": lambda posterior, draws: ours(posterior, draws, "nuts"),
+    "NumPyro, NUTS": numpyro,
+}
+
+
+def one_run(name, draws):
+    target = posterior()
+    before = target.calls.begin()
+    started = time.perf_counter()
+    made = SAMPLERS[name](target, draws)
+    seconds = time.perf_counter() - started
+    calls = target.calls.tally.since(before)
+    tell([seconds, calls.potentials, calls.gradients, bulk_ess(made).min(), rhat(made).max()])
+
+
+def row(found, fastest):
+    seconds, potentials, gradients, ess, worst = found
+    floor = (potentials + gradients) * SECONDS / CHAINS
+    return (
+        f"{potentials:,}",
+        f"{gradients:,}",
+        f"{floor:.0f}",
+        f"{seconds:.0f}",
+        f"{seconds / floor:.2f}",
+        f"{seconds / fastest[0]:.1f}",
+        f"{ess:,.0f}",
+        f"{ess / seconds:.2f}",
+        f"{fastest[3] / fastest[0] * seconds / ess:.1f}",
+        f"{worst:.3f}",
+    )
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--quick", action="store_true", help="a tenth of it; writes nothing")
+    parser.add_argument("--one", nargs=2, help=argparse.SUPPRESS)
+    arguments = parser.parse_args()
+    if arguments.one:
+        one_run(arguments.one[0], int(arguments.one[1]))
+        return
+    draws = DRAWS // 10 if arguments.quick else DRAWS
+    found = {}
+    for name in SAMPLERS:
+        found[name] = in_a_process(__file__, name, draws)
+        print(name, *found[name], flush=True)
+    header = (
+        "sampler", "log densities", "gradients", "floor, s", "took, s", "of the floor",
+        "times as long", "lowest ESS", "ESS/s", "times as slow", "R-hat",
+    )  # fmt: skip
+    fastest = found["nnghmc, automatic"]
+    lines = [
+        f"A logistic regression with {COEFFICIENTS} coefficients as a NumPy function that takes "
+        f"{1000 * SECONDS:.0f} ms a call. {CHAINS} chains × {draws:,} draws, whole runs, "
+        f"{CHAINS} workers (threads). The floor is what the calls alone take. The last but one "
+        "column compares ESS/s. The automatic run is promised to be at least "
+        f"{PROMISED} times as fast.",
+        *table(header, [(name, *row(made, fastest)) for name, made in found.items()]),
+    ]
+    publish("slow_function", "A slow function outside JAX", lines, quick=arguments.quick)
+
+
+if __name__ == "__main__":
+    main()
