@@ -170,6 +170,44 @@ def test_demo_writes_its_figures(command, tmp_path):
     assert min(written.values()) > 10_000
 
 
+def test_a_stored_run_is_resumed_and_reported(command, model, tmp_path, monkeypatch):
+    store = tmp_path / "run"
+    code, _, _ = command(
+        "sample", "my_model.py:normal", *QUICK, "--method", "hmc", "--store", store
+    )
+    assert code == 0
+    monkeypatch.chdir("/")  # wherever we are
+    code, out, _ = command("resume", store, "--out", tmp_path / "results")
+    assert code == 0
+    assert "HMC: 2 chains × 30 draws" in out
+    assert (tmp_path / "results" / "hmc.nc").exists()
+    code, out, _ = command("report", store)
+    assert code == 0
+    assert str(store / "report.html") in out
+    assert "2 × 30 draws of 2 dimensions" in (store / "report.html").read_text()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["sample", "banana", "--store", "my_model.py"], ["must be a folder", "is a file"]),
+        (["sample", "banana", "--store", "."], ["new or empty folder"]),
+        (
+            ["sample", "banana", "--method", "hmc", "--method", "nuts", "--store", "x"],
+            ["--store holds one run"],
+        ),
+        (["resume", "nowhere"], ["nowhere", "no such folder"]),
+        (["resume", "."], ["sample(..., store=...) has made"]),
+        (["report", "nowhere"], ["nowhere", "no such folder"]),
+    ],
+)
+def test_bad_stores_are_told(command, model, arguments, words):
+    code, _, err = command(*arguments)
+    assert code == 2
+    assert err.startswith("error: ")
+    assert all(word in err for word in words), err
+
+
 def test_help_is_enough_to_work_from(command):
     code, out, _ = command("sample", "--help")
     assert code == 0
@@ -238,9 +276,21 @@ slow = from_log_density(log_density, np.zeros(2))
 def test_ctrl_c_saves_what_was_made(tmp_path):
     (tmp_path / "slow.py").write_text(SLOW_MODEL)
     program = [sys.executable, "-c", "from nnghmc.cli import main; main()"]
+    store = tmp_path / "store"
     sizes = ["--draws", "100000", "--chains", "1", "--warmup", "5", "--num-steps", "1"]
     process = subprocess.Popen(
-        [*program, "sample", "slow.py:slow", *sizes, "--method", "hmc", "--out", "out"],
+        [
+            *program,
+            "sample",
+            "slow.py:slow",
+            *sizes,
+            "--method",
+            "hmc",
+            "--out",
+            "out",
+            "--store",
+            store,
+        ],
         cwd=tmp_path,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -257,6 +307,7 @@ def test_ctrl_c_saves_what_was_made(tmp_path):
     out, err = process.communicate(timeout=60)
     assert process.returncode == 130, err
     assert "incomplete" in out
+    assert f"nnghmc resume {store}" in out
     data = load_arviz().from_netcdf(str(tmp_path / "out" / "hmc.nc"))
     assert 0 < data.posterior.sizes["draw"] < 100_000
     assert data.posterior.attrs["complete"] == 0

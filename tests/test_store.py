@@ -126,6 +126,17 @@ def test_draws_can_be_read_while_the_run_goes_on(tmp_path, monkeypatch, posterio
         np.testing.assert_array_equal(odds, group(run.store, "posterior")["odds"][:, :length])
 
 
+def test_warm_up_and_what_was_learned_are_there_too(stored):
+    run = stored["schedule"]
+    warmup = group(run.store, "warmup_posterior")["odds"]
+    np.testing.assert_allclose(warmup, np.exp(run.warmup_draws), rtol=1e-12)
+    np.testing.assert_array_equal(group(run.store, "warmup_sample_stats")["lp"],
+                                  run.warmup_stats["lp"])  # fmt: skip
+    learned = nnghmc.load_surrogate(run.store / "surrogate.npz")
+    point = np.array([0.1, 0.2, 0.3])
+    np.testing.assert_array_equal(learned.gradient(point), run.surrogate.gradient(point))
+
+
 @pytest.mark.parametrize("way", WAYS)
 def test_a_complete_run_comes_back(way, posterior, stored):
     before = {path: path.stat().st_mtime_ns for path in stored[way].store.rglob("*.npz")}

@@ -202,6 +202,21 @@ def resume_command(
     _end([resume(store, posterior, progress=progress)], BULK.value, folder)
 
 
+@app.command()
+def report(
+    store: StoreFolder,
+    out: Annotated[
+        Path | None, typer.Option("--out", help="The file to write; DIR/report.html if not given.")
+    ] = None,
+) -> None:
+    """Write one HTML page about the run in a folder, also while it runs. It needs nothing else."""
+    from nnghmc.report import contents_of_store, write_report
+
+    path = store / "report.html" if out is None else out
+    write_report(contents_of_store(store), path)
+    _say(f"wrote {path}")
+
+
 def _end(runs: list[Run], ess: str, folder: Path | None) -> None:
     """Tell of the runs, and of how to go on with one that was interrupted."""
     _report(runs, ess, folder)

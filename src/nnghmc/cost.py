@@ -2,9 +2,10 @@
 
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, fields
+from typing import Any
 
 import jax
 
@@ -72,6 +73,12 @@ class Cost:
     def as_dict(self) -> dict[str, dict[str, float]]:
         """Plain numbers by phase."""
         return {phase: asdict(getattr(self, phase)) for phase in PHASES}
+
+    @classmethod
+    def from_dict(cls, numbers: Mapping[str, Mapping[str, Any]]) -> "Cost":
+        """A cost from what `as_dict` made of it; a phase that is missing cost nothing."""
+        parts: dict[str, Any] = {phase: PhaseCost(**part) for phase, part in numbers.items()}
+        return cls(**parts)
 
     @contextmanager
     def timed(self, phase: str) -> Iterator[PhaseCost]:

@@ -171,6 +171,13 @@ LEARNED = Remedies(
 )
 
 
+def remedies_for(*, automatic: bool, learned: bool) -> Remedies:
+    """What to do in a run that found its tuning itself or was given one, by what it followed."""
+    if not automatic:
+        return OWN_TUNING
+    return LEARNED if learned else BY_NUTS
+
+
 def judgements(
     draws: np.ndarray,
     stats: dict[str, np.ndarray],

@@ -23,6 +23,7 @@ from nnghmc.payoff import Estimate, estimate_run
 from nnghmc.posterior import Posterior
 from nnghmc.precision import energy_noise_message
 from nnghmc.progress import reporting
+from nnghmc.provenance import provenance
 from nnghmc.run import Run
 from nnghmc.schedule import Decision
 from nnghmc.store import Store
@@ -193,11 +194,15 @@ class Record:
         )
         if self.store is not None:
             self.store.write_status({**self.status(), **run.outcome()})
+            self.store.write_surrogate(self.surrogate)
+            if isinstance(kept, StoredHistory):
+                kept.write_warmup(run.warmup_draws, run.warmup_stats)
         return run
 
     def status(self) -> dict[str, Any]:
         """What is known so far, for people and for a report."""
         return {
+            "made": provenance(),
             "story": self.story,
             "remarks": self.remarks,
             "decisions": [str(decision) for decision in self.decisions],

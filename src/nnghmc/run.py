@@ -10,14 +10,7 @@ import pandas as pd
 
 from nnghmc.chains import History
 from nnghmc.cost import PHASES, Cost, PhaseCost
-from nnghmc.diagnostics import (
-    BY_NUTS,
-    LEARNED,
-    OWN_TUNING,
-    Convergence,
-    judgements,
-    quiet_arviz,
-)
+from nnghmc.diagnostics import Convergence, judgements, quiet_arviz, remedies_for
 from nnghmc.errors import SettingsError
 from nnghmc.methods import METHODS
 from nnghmc.payoff import Estimate, in_words
@@ -111,8 +104,7 @@ class Run:
         if not self.kept.size:
             return known
         names = self.posterior.layout.coordinate_names
-        automatic = LEARNED if self.handed_over else BY_NUTS
-        remedies = automatic if self.story else OWN_TUNING
+        remedies = remedies_for(automatic=bool(self.story), learned=self.handed_over)
         return (*known, *judgements(self.draws, self.stats, self.convergence, names, remedies))
 
     @cached_property
@@ -187,6 +179,7 @@ class Run:
             "model": repr(self.posterior),
             "seed": self.seed,
             "exact": self.exact,
+            "handed_over": self.handed_over,
             "complete": self.complete,
             "chains": self.kept.num_chains,
             "draws": self.kept.length,

@@ -4,8 +4,10 @@ store.json      what is sampled and how: written once
 journal.jsonl   every step that took time (see journal.py), with its arrays in journal/
 draws.zarr/     the kept draws, on their natural scale and as positions
 status.json     story, remarks and cost so far, for people and for the report
+    surrogate.npz   what was learned; nnghmc.load_surrogate reads it
 """
 
+import dataclasses
 import json
 import os
 from collections.abc import Iterator, Mapping
@@ -24,10 +26,12 @@ from nnghmc.files import UNFINISHED, as_bytes, digest, from_bytes, write_atomica
 from nnghmc.fingerprint import difference, fingerprint
 from nnghmc.journal import damaged, unwritable
 from nnghmc.posterior import Posterior
+from nnghmc.surrogates import GradientData, Surrogate, load_surrogate
 
 FORMAT = "nnghmc store"
 FORMAT_VERSION = 1
 HEADER, ARGUMENTS, LOCK, STATUS = "store.json", "arguments.npz", "lock", "status.json"
+SURROGATE, HELD_OUT = "surrogate.npz", "held_out.npz"
 
 
 @dataclass(frozen=True)
@@ -60,6 +64,7 @@ class Store:
             "jax_version": jax.__version__,
             "platform": jax.default_backend(),
             "posterior": repr(posterior),
+            "coordinates": posterior.layout.coordinate_names,
             "origin": posterior.origin,
             "fingerprint": fingerprint(posterior),
             "arguments": written,
@@ -156,6 +161,33 @@ class Store:
             write_atomically(self.folder / STATUS, json.dumps(status, indent=1).encode())
         except OSError as error:
             raise unwritable(self.folder, error) from None
+
+    def write_surrogate(self, surrogate: Surrogate | None) -> None:
+        """Keep what was learned last where a person finds it, with what was held out of it."""
+        if surrogate is None:
+            return
+        surrogate.save(self.folder / SURROGATE)
+        held_out = surrogate.held_out
+        if held_out is not None:
+            points = {"positions": held_out.positions, "gradients": held_out.gradients}
+            try:
+                write_atomically(self.folder / HELD_OUT, as_bytes(points))
+            except OSError as error:
+                raise unwritable(self.folder, error) from None
+
+    @property
+    def surrogate(self) -> Surrogate | None:
+        """What was learned last, with what was held out of it; None where nothing was learned."""
+        if not (self.folder / SURROGATE).exists():
+            return None
+        surrogate = load_surrogate(self.folder / SURROGATE)
+        if not (self.folder / HELD_OUT).exists():
+            return surrogate
+        try:
+            held_out = GradientData.of_points(**from_bytes((self.folder / HELD_OUT).read_bytes()))
+        except Exception as error:  # whatever a damaged file leads to
+            raise damaged(self.folder, f"{HELD_OUT}: {error}") from None
+        return dataclasses.replace(surrogate, held_out=held_out)
 
     @property
     def status(self) -> dict[str, Any]:

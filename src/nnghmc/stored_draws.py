@@ -23,8 +23,11 @@ from nnghmc.journal import Journal, damaged, unwritable
 from nnghmc.kernels.hmc import HMCState
 from nnghmc.posterior import Posterior
 
+DRAWS = "draws.zarr"
 POSTERIOR, STATS, POSITIONS = "posterior", "sample_stats", "unconstrained_posterior"
 GROUPS = (POSTERIOR, STATS, POSITIONS)
+POSITION = "position"
+"""The name of the positions, which no variable of a model has in its own group."""
 KEPT = "kept"
 """The kind of note in the journal that says how many draws there are."""
 BYTES_A_FILE = 2 * 2**20
@@ -92,7 +95,7 @@ class StoredHistory(History):
     def draws(self) -> np.ndarray:
         """Positions, shape (chains, draws, dim), read from disk, and kept in memory from then."""
         if self._loaded is None or self._loaded[0] != self.length:
-            self._loaded = (self.length, self._files.read(POSITIONS, "position", self.length))
+            self._loaded = (self.length, self._files.read(POSITIONS, POSITION, self.length))
         return self._loaded[1]
 
     @property
@@ -109,9 +112,17 @@ class StoredHistory(History):
         """At most so many draws a chain, spread evenly, and their potentials; little is read."""
         step = max(1, -(-self.length // most))
         return (
-            self._files.read(POSITIONS, "position", self.length, step),
+            self._files.read(POSITIONS, POSITION, self.length, step),
             -self._files.read(STATS, "lp", self.length, step),
         )
+
+    def write_warmup(self, positions: np.ndarray, stats: Mapping[str, np.ndarray]) -> None:
+        """Put draws that were not kept beside the kept ones, in groups of their own."""
+        if self.length and positions.shape[1]:
+            try:
+                self._files.write_warmup(positions, stats)
+            except OSError as error:
+                raise unwritable(self._files.folder.parent, error) from None
 
     def _take_over(self) -> None:
         """What was written before, checked; what was on its way when it stopped is removed."""
@@ -140,7 +151,7 @@ class _DrawFiles:
     """The Zarr arrays of a store."""
 
     def __init__(self, folder: Path, posterior: Posterior, num_chains: int):
-        self.folder = folder / "draws.zarr"
+        self.folder = folder / DRAWS
         self.posterior = posterior
         self.num_chains = num_chains
         bytes_a_row = num_chains * posterior.dim * 8
@@ -235,36 +246,50 @@ class _DrawFiles:
             **{(group, "draw"): numbers for group in GROUPS},
             **{(POSTERIOR, name): value for name, value in variables.items()},
             **{(STATS, name): value for name, value in columns.items()},
-            (POSITIONS, "position"): positions,
+            (POSITIONS, POSITION): positions,
         }
 
     def _create(self, rows: Rows) -> None:
         """Arrays without a row, with the names and labels of their axes."""
-        posterior, layout = self.posterior, self.posterior.layout
         for group in GROUPS:
-            variables = {}
-            coords: dict[str, Any] = {"chain": np.arange(self.num_chains)}
-            for (owner, name), values in rows.items():
-                if owner != group or name == "draw":
-                    continue
-                dims = axis_names(posterior, name, values.ndim - 2)
-                if (group, name) == (POSITIONS, "position"):
-                    dims, coords["coordinate"] = ("coordinate",), layout.coordinate_names
-                variables[name] = (("chain", "draw", *dims), values[:, :0])
-                for dim, size in zip(dims, values.shape[2:], strict=True):
-                    coords.setdefault(dim, posterior.coords.get(dim, np.arange(size)))
-            coords["draw"] = np.empty(0, int)
-            dataset = xarray.Dataset(variables, coords, {"inference_library": "nnghmc"})
+            own = {name: values for (owner, name), values in rows.items() if owner == group}
+            dataset = self._dataset(own).isel(draw=slice(0, 0))
             encoding = {
                 name: {"chunks": self._file_shape(values)}
                 for name, values in dataset.variables.items()
                 if "draw" in values.dims
             }
-            dataset.to_zarr(
-                self.folder, group=group, mode="a", encoding=encoding, zarr_format=2,
-                consolidated=False,
-            )  # fmt: skip
+            self._write_group(group, dataset, encoding)
         self._open()
+
+    def write_warmup(self, positions: np.ndarray, stats: Mapping[str, np.ndarray]) -> None:
+        """Put draws that were not kept, and their statistics, beside the kept ones."""
+        numbers = {"draw": np.arange(positions.shape[1])}
+        variables = {**numbers, **_in_blocks(self.posterior, 0, positions)}
+        self._write_group(f"warmup_{POSTERIOR}", self._dataset(variables))
+        self._write_group(f"warmup_{STATS}", self._dataset({**numbers, **stats}))
+        zarr.consolidate_metadata(self.folder, zarr_format=2)
+
+    def _dataset(self, variables: Mapping[str, np.ndarray]) -> xarray.Dataset:
+        """Arrays of leading axes (chain, draw), and their draw numbers, with names for all axes."""
+        named = {}
+        coords: dict[str, Any] = {"chain": np.arange(self.num_chains), "draw": variables["draw"]}
+        for name, values in variables.items():
+            if name == "draw":
+                continue
+            dims = axis_names(self.posterior, name, values.ndim - 2)
+            named[name] = (("chain", "draw", *dims), values)
+            for dim, size in zip(dims, values.shape[2:], strict=True):
+                coords.setdefault(dim, self.posterior.coords.get(dim, np.arange(size)))
+        if "coordinate" in coords:
+            coords["coordinate"] = self.posterior.layout.coordinate_names
+        return xarray.Dataset(named, coords, {"inference_library": "nnghmc"})
+
+    def _write_group(self, group: str, dataset: xarray.Dataset, encoding: Any = None) -> None:
+        shutil.rmtree(self.folder / group, ignore_errors=True)
+        dataset.to_zarr(
+            self.folder, group=group, mode="a", encoding=encoding, zarr_format=2, consolidated=False
+        )
 
     def _file_shape(self, values: Any) -> tuple[int, ...]:
         return tuple(
@@ -301,6 +326,8 @@ class _DrawFiles:
 
 def axis_names(posterior: Posterior, name: str, number: int) -> tuple[str, ...]:
     """The names of a variable's axes: those given, or what ArviZ calls them."""
+    if name == POSITION:
+        return ("coordinate",)
     given = tuple(posterior.dims.get(name, ()))
     return given + tuple(f"{name}_dim_{axis}" for axis in range(len(given), number))
 

@@ -1,10 +1,10 @@
 """The page of a report: one HTML file with everything in it; nothing runs, nothing is fetched."""
 
-import os
 from importlib.resources import files
 from pathlib import Path
 
 from nnghmc.errors import SettingsError
+from nnghmc.files import write_atomically
 from nnghmc.payoff import in_words
 from nnghmc.report import tables
 from nnghmc.report.contents import Contents
@@ -21,24 +21,11 @@ def write_report(contents: Contents, path: str | Path) -> None:
     page = page_of(contents)
     path = Path(path)
     try:
-        _write_whole(page, path)
+        write_atomically(path, page.encode())
     except OSError as error:
         raise SettingsError(
             f"a report must go to a file that can be written; {path}: {error.strerror}."
         ) from None
-
-
-def _write_whole(text: str, path: Path) -> None:
-    """All of it or nothing: beside the file first, then in its place."""
-    part = path.with_name(f".{path.name}.{os.getpid()}.part")
-    try:
-        with part.open("w", encoding="utf-8") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        part.replace(path)
-    finally:
-        part.unlink(missing_ok=True)
 
 
 def page_of(contents: Contents) -> Html:
