@@ -59,7 +59,8 @@ Target = Annotated[
     typer.Argument(
         metavar="TARGET",
         help="**banana** or **gaussian** (built in), or **file.py:name** or "
-        "**package.module:name** of a Posterior, a PyMC or NumPyro model, or of a function that returns one.",
+        "**package.module:name** of a Posterior, of a PyMC or NumPyro model, or of a function "
+        "that returns one.",
     ),
 ]
 Seed = Annotated[int, typer.Option(help="The same seed gives the same draws.")]

@@ -122,10 +122,10 @@ def check_labels(
                 f"dims must name reported or observed variables ({', '.join(known)}); got {name!r}."
             )
         shape = tuple(known[name].shape)
-        if len(axes) != len(shape) or set(axes) & set(RESERVED_AXES):
+        if len(axes) != len(shape) or set(axes) & {*RESERVED_AXES, name}:
             raise PosteriorError(
-                f"dims must give one name an axis, other than chain and draw; {name} has shape "
-                f"{shape} and got {axes}."
+                f"dims must give one name an axis, other than chain and draw and the variable's "
+                f"own; {name} has shape {shape} and got {axes}."
             )
         lengths.update(zip(axes, shape, strict=True))
     for axis, labels in coords.items():

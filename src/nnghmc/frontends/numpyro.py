@@ -98,8 +98,7 @@ class _Conditioned(eqx.Module):
 
     def __call__(self, parameters: PyTree) -> Array:
         """The log density on the unconstrained scale, with the Jacobians of the transforms."""
-        model, args, kwargs = self._bound()
-        return -potential_energy(_NotRandom(model), args, kwargs, self._latent(parameters))
+        return -potential_energy(*self._bound(), self._latent(parameters))
 
     def constrain(self, parameters: PyTree) -> dict[str, Array]:
         """Latent sites on their natural scale, and deterministic sites."""
@@ -116,7 +115,7 @@ class _Conditioned(eqx.Module):
         """One simulated value of every observed site."""
         model, args, kwargs = self._bound()
         natural = self._natural(parameters, False)
-        simulating = handlers.substitute(handlers.uncondition(model), data=natural)
+        simulating = handlers.substitute(handlers.uncondition(_OfAll(model)), data=natural)
         sites = handlers.trace(handlers.seed(simulating, key)).get_trace(*args, **kwargs)
         return {_plain(name): sites[name]["value"] for name in self.names.observed}
 
@@ -132,16 +131,14 @@ class _Conditioned(eqx.Module):
         return handlers.substitute(model, data=self.held) if self.held else model, args, kwargs
 
 
-class _NotRandom(Messenger):
-    """Refuses a model that asks for random numbers which are no site."""
+class _OfAll(Messenger):
+    """Gives every observation its own draw, where one distribution stands for several."""
 
     def process_message(self, msg: Message) -> None:
         """Look at a statement of the model."""
-        if msg["type"] == "prng_key":
-            raise PosteriorError(
-                "the log density of the NumPyro model must not be random, and it asks for "
-                "numpyro.prng_key(). Give random numbers to the model as an argument."
-            )
+        if msg["type"] == "sample" and msg["is_observed"] and jnp.size(msg["value"]):
+            shape = _observed(msg).shape
+            msg["fn"] = msg["fn"].expand(shape[: len(shape) - msg["fn"].event_dim])
 
 
 @dataclass(frozen=True)
@@ -210,6 +207,12 @@ def _values(
         tuple(name for name, _ in _samples(trace, observed=False)),
         tuple(name for name, m in _samples(trace, observed=True) if jnp.size(m["value"])),
     )
+    if not names.latent:
+        raise PosteriorError(
+            "a function is taken for a NumPyro model, and this one has no numpyro.sample site "
+            "without obs, so there is nothing to sample. A log density in JAX goes through "
+            "nnghmc.from_log_density."
+        )
     notes.names = names
     notes.dims, notes.coords = _axes(trace, names)
     centre = {_plain(name): _unconstrained(trace[name]) for name in names.latent}
@@ -301,15 +304,13 @@ def _axes(
     deterministic = (name for name, site in trace.items() if site["type"] == "deterministic")
     values = {name: trace[name]["value"] for name in (*names.latent, *deterministic)}
     values |= {name: _observed(trace[name]) for name in names.observed}
-    taken = {_plain(name) for name in values}
     dims, coords = {}, {}
     for name, value in values.items():
         shape = jnp.shape(value)
         axes = [f"{_plain(name)}_dim_{i}" for i in range(len(shape))]
         for axis, label in _named_axes(trace[name], shape).items():
-            # In xarray an axis must not be called as a variable is.
-            axes[axis] = f"{label}_dim" if label in taken else label
-            coords[axes[axis]] = list(range(shape[axis]))
+            axes[axis] = label
+            coords[label] = list(range(shape[axis]))
         dims[_plain(name)] = axes
     return dims, coords
 
