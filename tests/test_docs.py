@@ -6,7 +6,14 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[1]
-PAGES = {"README.md": 1, "docs/guide.md": 3, "docs/models.md": 2}
+PAGES = {
+    "README.md": 1,
+    "docs/guide.md": 3,
+    "docs/models.md": 2,
+    "docs/frontends/jax.md": 1,
+    "docs/frontends/numpyro.md": 1,
+    "docs/frontends/pymc.md": 1,
+}
 
 
 def programs(page):

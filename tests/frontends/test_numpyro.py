@@ -1,6 +1,6 @@
 """NumPyro models: the density on the free scale, what is reported, what is refused."""
 
-from functools import partial
+from functools import cache, partial
 
 import equinox as eqx
 import jax
@@ -68,10 +68,15 @@ MODELS = {
 }
 
 
+@cache
+def posterior_of(name):
+    model, arguments = MODELS[name]
+    return from_numpyro(model, *arguments)
+
+
 @pytest.mark.parametrize("name", MODELS)
 def test_density_and_gradient_are_numpyro_own_at_random_points(name):
-    model, arguments = MODELS[name]
-    posterior = from_numpyro(model, *arguments)
+    (model, arguments), posterior = MODELS[name], posterior_of(name)
 
     def theirs(position):
         info = initialize_model(jax.random.key(0), model, model_args=arguments)
@@ -87,7 +92,7 @@ def test_density_and_gradient_are_numpyro_own_at_random_points(name):
 
 
 def test_density_is_that_of_the_formula_jacobian_included():
-    posterior = from_numpyro(regression, X, y=Y)
+    posterior = posterior_of("regression")
     beta, log_sigma = np.array([0.3, -0.2, 0.5]), 0.4
     sigma = np.exp(log_sigma)
     expected = (
@@ -101,7 +106,7 @@ def test_density_is_that_of_the_formula_jacobian_included():
 
 
 def test_variables_are_on_their_natural_scale_with_dims_of_the_plates():
-    posterior = from_numpyro(regression, X, y=Y)
+    posterior = posterior_of("regression")
     draws = GENERATOR.normal(size=(2, 3, 4))
     variables = posterior.variables(draws)
     assert set(variables) == {"beta", "sigma", "mean"}
@@ -114,7 +119,7 @@ def test_variables_are_on_their_natural_scale_with_dims_of_the_plates():
 
 
 def test_every_support_is_reported_inside_it():
-    posterior = from_numpyro(every_support)
+    posterior = posterior_of("every support")
     found = posterior.variables(GENERATOR.normal(size=(1, 50, posterior.dim)))
     assert np.all(found["above"] > found["low"])
     assert np.all((found["between"] > -1) & (found["between"] < 3))
@@ -154,7 +159,7 @@ def test_arrays_are_inputs_of_compiled_code_also_where_a_model_looks_into_one():
         numpyro.sample("y", dist.Normal(level[group] + x[:, 0], 1.0), obs=y)
 
     for posterior in (
-        from_numpyro(regression, X, Y),
+        posterior_of("regression"),
         from_numpyro(grouped, X, np.arange(90) % 4, Y),
     ):
         program = lowered(posterior)
@@ -163,7 +168,7 @@ def test_arrays_are_inputs_of_compiled_code_also_where_a_model_looks_into_one():
 
 
 def test_a_large_array_is_no_constant_of_what_is_reported():
-    posterior = from_numpyro(regression, X, Y)
+    posterior = posterior_of("regression")
     reported = eqx.filter_jit(lambda constrain, p: constrain(p))
     parameters = posterior.layout.unflatten(posterior.initial)
     assert 'dense<"0x' not in reported.lower(posterior.constrain, parameters).as_text()
@@ -191,7 +196,7 @@ def test_a_start_that_is_nowhere_finite_is_told():
         scale = numpyro.sample("scale", dist.HalfNormal(1))
         numpyro.sample("y", dist.Normal(0, scale), obs=np.array([1.0, np.nan]))
 
-    with pytest.raises(PosteriorError, match="must be finite where chains start.*NaN"):
+    with pytest.raises(PosteriorError, match=r"must be finite where chains start.*NaN"):
         from_numpyro(outside)
 
 
@@ -254,7 +259,7 @@ def test_parameters_of_a_network_are_held_where_priors_replace_them():
 
 
 def test_observations_have_their_log_likelihood_and_are_simulated_anew():
-    posterior = from_numpyro(regression, X, Y)
+    posterior = posterior_of("regression")
     draws = np.tile([0.3, -0.2, 0.5, -3.0], (2, 400, 1))
     means, sigma = X @ draws[0, 0, :3], np.exp(-3.0)
     found = posterior.log_likelihoods(draws[:, :2])
