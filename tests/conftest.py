@@ -6,6 +6,8 @@ import os
 # here runs for moments. Child processes inherit it. Must be said before JAX is loaded.
 QUICK_COMPILATION = "--xla_backend_optimization_level=1 --xla_cpu_use_fusion_emitters=false"
 os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} {QUICK_COMPILATION}".strip()
+# PyMC's own functions run for moments here too; compiling them with C takes many seconds.
+os.environ.setdefault("PYTENSOR_FLAGS", "mode=FAST_COMPILE,cxx=")
 
 import jax
 import numpy as np

@@ -17,6 +17,9 @@ PAGES = {
     "docs/payoff.md": 1,
     "docs/stores.md": 1,
     "docs/frontends/callable.md": 1,
+    "docs/frontends/jax.md": 1,
+    "docs/frontends/numpyro.md": 1,
+    "docs/frontends/pymc.md": 1,
 }
 
 

@@ -18,6 +18,7 @@ LAYERS = [
     "parameters",
     "model_checks",
     "calls",
+    "quantities",
     "posterior",
     "fingerprint",
     "frontends",

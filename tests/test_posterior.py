@@ -161,6 +161,7 @@ def labelled(**options):
         (labelled(dims={"betta": ["feature"]}), ["(beta)", "'betta'"]),
         (labelled(dims={"beta": ["a", "b"]}), ["one name an axis", "(3,)", "['a', 'b']"]),
         (labelled(dims={"beta": ["chain"]}), ["other than chain and draw"]),
+        (labelled(dims={"beta": ["beta"]}), ["own", "['beta']"]),
         (labelled(dims={"beta": ["f"]}, coords={"f": [1, 2]}), ["2 labels", "'f'", "3"]),
         (labelled(coords={"f": [1, 2, 3]}), ["coords must label the axes of dims"]),
         (labelled(constrain=lambda p: {}), ["at least one variable"]),

@@ -242,5 +242,5 @@ def test_a_start_that_is_not_finite_is_told_clearly(posterior, words):
 
 
 def test_what_is_no_posterior_is_refused():
-    with pytest.raises(NnghmcError, match=r"needs a Posterior, got function.*from_log_density"):
-        sample(lambda x: -(x**2))
+    with pytest.raises(NnghmcError, match=r"must be a Posterior.*got int.*from_log_density"):
+        sample(5)

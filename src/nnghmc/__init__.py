@@ -12,7 +12,7 @@ from nnghmc.assessment import Assessment, assess  # noqa: E402
 from nnghmc.automatic import Automatic  # noqa: E402
 from nnghmc.comparison import Comparison, compare  # noqa: E402
 from nnghmc.errors import NnghmcError  # noqa: E402
-from nnghmc.frontends import from_callable  # noqa: E402
+from nnghmc.frontends import from_callable, from_numpyro, from_pymc  # noqa: E402
 from nnghmc.kernels import hmc, simulate, true_gradient_hmc  # noqa: E402
 from nnghmc.methods import MiniBatches  # noqa: E402
 from nnghmc.payoff import Estimate  # noqa: E402
@@ -62,6 +62,8 @@ __all__ = [
     "fit",
     "from_callable",
     "from_log_density",
+    "from_numpyro",
+    "from_pymc",
     "hmc",
     "load_surrogate",
     "resume",

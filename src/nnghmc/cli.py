@@ -60,7 +60,8 @@ Target = Annotated[
     typer.Argument(
         metavar="TARGET",
         help="**banana** or **gaussian** (built in), or **file.py:name** or "
-        "**package.module:name** of a Posterior, or of a function that returns one.",
+        "**package.module:name** of a Posterior, of a PyMC or NumPyro model, or of a function "
+        "that returns one.",
     ),
 ]
 StoreFolder = Annotated[

@@ -8,12 +8,19 @@ from types import ModuleType
 from typing import Any
 
 from nnghmc.errors import NnghmcError, TargetError, line_in_file
+from nnghmc.frontends import (
+    as_posterior,
+    is_numpyro_model,
+    is_pymc_model,
+    run_as_numpyro_model,
+)
 from nnghmc.paper.targets import TARGETS
 from nnghmc.posterior import Posterior
 
 FORMS = (
     f"a built-in name ({', '.join(TARGETS)}), `file.py:name` or `package.module:name`, "
-    "where name is a Posterior or a function without arguments that returns one"
+    "where name is a Posterior, a PyMC model, a NumPyro model without arguments, or a function "
+    "without arguments that returns one of these"
 )
 
 
@@ -37,15 +44,29 @@ def _found(target: str) -> Posterior:
     module = _imported(source)
     if not hasattr(module, name):
         raise TargetError(f"{source} has no {name!r}. {_posteriors_in(module)}")
-    found = getattr(module, name)
-    if callable(found) and not isinstance(found, Posterior):
-        found = _called(source, name, found)
-    if not isinstance(found, Posterior):
-        raise TargetError(
-            f"TARGET must name a Posterior, and {target} is of type {type(found).__name__}. "
-            "Make one with nnghmc.Posterior(...) or nnghmc.from_log_density(...)."
-        )
-    return found
+    return _as_posterior(target, _resolved(source, name, getattr(module, name)))
+
+
+def _resolved(source: str, name: str, found: Any) -> Any:
+    """What a name stands for: what it returns, if it is a function but no model itself."""
+    if not callable(found) or _is_model(found):
+        return found
+    has_sites, returned = _called(source, name, found)
+    return found if has_sites and not _is_model(returned) else returned
+
+
+def _is_model(found: Any) -> bool:
+    return isinstance(found, Posterior) or is_pymc_model(found)
+
+
+def _as_posterior(target: str, found: Any) -> Posterior:
+    if _is_model(found) or is_numpyro_model(found):
+        return as_posterior(found)
+    raise TargetError(
+        f"TARGET must name a Posterior, a PyMC model or a NumPyro model, and {target} is of type "
+        f"{type(found).__name__}. Make one with nnghmc.Posterior(...) or "
+        "nnghmc.from_log_density(...)."
+    )
 
 
 def _imported(source: str) -> ModuleType:
@@ -77,19 +98,20 @@ def _module_from_file(path: Path) -> ModuleType:
     return module
 
 
-def _called(source: str, name: str, function: Any) -> Any:
+def _called(source: str, name: str, function: Any) -> tuple[bool, Any]:
+    """Whether a function has sites of NumPyro, and what it returns."""
     try:
-        return function()
+        return run_as_numpyro_model(function)
     except NnghmcError:
         raise
     except Exception as error:
         raise TargetError(
-            f"TARGET must name a Posterior, or a function without arguments that returns one; "
-            f"{name}() of {source} failed: {type(error).__name__}: {error}"
+            f"TARGET must name a Posterior, a model, or a function without arguments that returns "
+            f"one; {name}() of {source} failed: {type(error).__name__}: {error}"
             f"{line_in_file(error, source)}"
         ) from error
 
 
 def _posteriors_in(module: ModuleType) -> str:
-    names = [name for name, value in vars(module).items() if isinstance(value, Posterior)]
+    names = [name for name, value in vars(module).items() if _is_model(value)]
     return f"It has {', '.join(names)}." if names else "It has no Posterior at all."

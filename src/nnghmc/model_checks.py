@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping
 from typing import Any
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -87,24 +88,44 @@ def checked_mapping(name: str, value: Any) -> dict[str, list]:
     return {key: list(part) for key, part in value.items()}
 
 
+def checked_arrays(name: str, value: Mapping[str, Any] | None) -> dict[str, np.ndarray]:
+    """`observed` or `constants` as a dictionary of arrays under usable names."""
+    if value is None:
+        return {}
+    if not isinstance(value, Mapping):
+        kind = type(value).__name__
+        raise PosteriorError(f'{name} must be a dictionary of arrays, as {{"y": y}}; got a {kind}.')
+    arrays = {key: np.asarray(part) for key, part in value.items()}
+    check_names(list(arrays))
+    for key, part in arrays.items():
+        if part.dtype == object:
+            raise PosteriorError(f"{name} must hold arrays; {key} is {value[key]!r}.")
+    return arrays
+
+
 def check_labels(
-    reported: dict[str, Any], dims: dict[str, list[str]], coords: dict[str, list]
+    reported: dict[str, Any],
+    observed: dict[str, Any],
+    constants: dict[str, Any],
+    dims: dict[str, list[str]],
+    coords: dict[str, list],
 ) -> None:
-    """Axis names and labels must fit the shapes of the reported variables."""
+    """Axis names and labels must fit the shapes of what the results hold."""
     if not reported:
         raise PosteriorError("constrain must return at least one variable, got none.")
     check_names(list(reported))
+    known = {**constants, **observed, **reported}
     lengths: dict[str, int] = {}
     for name, axes in dims.items():
-        if name not in reported:
+        if name not in known:
             raise PosteriorError(
-                f"dims must name reported variables ({', '.join(reported)}); got {name!r}."
+                f"dims must name reported or observed variables ({', '.join(known)}); got {name!r}."
             )
-        shape = tuple(reported[name].shape)
-        if len(axes) != len(shape) or set(axes) & set(RESERVED_AXES):
+        shape = tuple(known[name].shape)
+        if len(axes) != len(shape) or set(axes) & {*RESERVED_AXES, name}:
             raise PosteriorError(
-                f"dims must give one name an axis, other than chain and draw; {name} has shape "
-                f"{shape} and got {axes}."
+                f"dims must give one name an axis, other than chain and draw and the variable's "
+                f"own; {name} has shape {shape} and got {axes}."
             )
         lengths.update(zip(axes, shape, strict=True))
     for axis, labels in coords.items():
@@ -112,6 +133,24 @@ def check_labels(
             raise PosteriorError(
                 f"coords must label the axes of dims ({lengths}); got {len(labels)} labels "
                 f"for {axis!r}."
+            )
+
+
+def check_results(
+    function: str, values: dict[str, Any], observed: dict[str, np.ndarray], whole: bool = False
+) -> None:
+    """What is told of observations must have their shape, or its first axes unless `whole`."""
+    check_names(list(values))
+    for name, value in values.items():
+        shape = tuple(getattr(value, "shape", ()))
+        if name not in observed:
+            continue
+        wanted = observed[name].shape
+        if shape != (wanted if whole else wanted[: len(shape)]):
+            rule = "an array like what was observed" if whole else "one number an observation"
+            raise PosteriorError(
+                f"{function} must return {rule}; {name} was observed with shape {wanted}, and got "
+                f"{shape}."
             )
 
 
@@ -140,7 +179,10 @@ def shapes_of(name: str, function: Callable, *arguments: Any) -> Any:
     if not callable(function):
         raise PosteriorError(f"{name} must be a function, got {function!r}.")
     try:
-        hash(function)
+        leaves, structure = jax.tree.flatten(eqx.filter(function, eqx.is_array, inverse=True))
+        hash(
+            (structure, *leaves)
+        )  # arrays are inputs of compiled code, all else has to be the same
     except TypeError:
         raise PosteriorError(
             f"{name} must be hashable, for compiled code to be reused; {function!r} is not. "
@@ -152,11 +194,11 @@ def shapes_of(name: str, function: Callable, *arguments: Any) -> Any:
         raise
     except Exception as error:
         raise PosteriorError(
-            f"{name} failed at the initial parameters: {_reason(error)}"
+            f"{name} failed at the initial parameters: {explanation(error)}"
         ) from error
 
 
-def _reason(error: Exception) -> str:
+def explanation(error: Exception) -> str:
     """What went wrong inside a function of the user, where, and what to do if JAX minds it."""
     trace, file_name = error.__traceback__, ""
     while trace is not None:

@@ -15,8 +15,11 @@ import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray, PyTree
 
 from nnghmc.calls import Calls
+from nnghmc.errors import PosteriorError
 from nnghmc.model_checks import (
     check_labels,
+    check_results,
+    checked_arrays,
     checked_layout,
     checked_mapping,
     checked_num_observations,
@@ -25,12 +28,17 @@ from nnghmc.model_checks import (
 )
 from nnghmc.parameters import ParameterLayout, named_leaves
 from nnghmc.precision import position_dtype
+from nnghmc.quantities import Quantities, over_draws
 
 Position = Float[Array, " dim"]
 Scalar = Float[Array, ""]
 PotentialFn = Callable[[Position], Scalar]
 GradientFn = Callable[[Position], Position]
 PotentialAndGradientFn = Callable[[Position], tuple[Scalar, Position]]
+
+NAME_OF_BARE_OBSERVATIONS = "y"
+PREDICTIONS = 1_000
+"""Stream of a run's seed for simulated data, far from those that sampling uses."""
 
 
 class Density(eqx.Module):
@@ -73,7 +81,7 @@ class Density(eqx.Module):
         return jax.grad(self._potential)(position, batch, number / batch_size)
 
 
-class _WithoutData(eqx.Module):
+class WithoutData(eqx.Module):
     """A log density of the parameters alone, in the place of a log likelihood.
 
     Such a function likes to close over its data, which may change while it stays the same object.
@@ -84,6 +92,7 @@ class _WithoutData(eqx.Module):
     made: object = eqx.field(static=True, default_factory=object)
 
     def __call__(self, parameters: PyTree, data: None) -> Scalar:
+        """The log density; there are no data."""
         return self.log_density(parameters)
 
 
@@ -99,8 +108,14 @@ class Posterior:
         constrain: `parameters -> pytree` of what is reported, for instance a scale on its natural
             axis. The sampler works on the unconstrained parameters all the same, so the
             log density must contain the Jacobian of the map.
-        dims: names of the axes of reported variables, `{"beta": ["feature"]}`.
+        dims: names of the axes of reported or observed variables, `{"beta": ["feature"]}`.
         coords: labels along those axes, `{"feature": ["age", "income"]}`.
+        observed: what was observed, by name, `{"y": y}`; the results carry it along.
+        constants: other data that the results should carry along, by name.
+        pointwise: `(parameters, data) -> array`, the log likelihood of every observation, or a
+            dictionary of them by the names of `observed`; for comparing models.
+        predict: `(key, parameters, data) -> array`, one simulated data set, or a dictionary of
+            them likewise; for predictive checks.
     """
 
     def __init__(
@@ -113,6 +128,10 @@ class Posterior:
         constrain: Callable[[PyTree], PyTree] | None = None,
         dims: Mapping[str, Sequence[str]] | None = None,
         coords: Mapping[str, Sequence[Any]] | None = None,
+        observed: Mapping[str, Any] | None = None,
+        constants: Mapping[str, Any] | None = None,
+        pointwise: Callable[[PyTree, PyTree], PyTree] | None = None,
+        predict: Callable[[PRNGKeyArray, PyTree, PyTree], PyTree] | None = None,
     ):
         layout = checked_layout(initial)
         self.initial: Position = layout.flatten(initial, position_dtype())
@@ -120,10 +139,13 @@ class Posterior:
         self.dims = checked_mapping("dims", dims)
         self.coords = checked_mapping("coords", coords)
         self.origin: str | None = None  # the TARGET it comes from, where the command line made it
+        self.observed = checked_arrays("observed", observed)
+        self.constants = checked_arrays("constants", constants)
         self.num_observations = checked_num_observations(data)
         self.calls: Calls | None = None  # of a function outside JAX, counted
         self.energy_precision: float  # the relative rounding of what the functions return
         self._density = Density(log_likelihood, log_prior, jax.tree.map(jnp.asarray, data), layout)
+        self._quantities = Quantities(constrain, pointwise, predict, self._density.data, layout)
         self._check_functions()
 
     @property
@@ -158,7 +180,7 @@ class Posterior:
     @property
     def has_prior_apart(self) -> bool:
         """Whether prior and likelihood are told apart; not so for a single log density."""
-        return not isinstance(self.log_likelihood, _WithoutData)
+        return not isinstance(self.log_likelihood, WithoutData)
 
     @property
     def data(self) -> PyTree:
@@ -177,20 +199,54 @@ class Posterior:
 
     def variables(self, positions: np.ndarray) -> dict[str, np.ndarray]:
         """The reported variables, by name, of positions of shape (..., dim)."""
-        parameters = self.layout.unflatten(np.asarray(positions))
         if self.constrain is None:
-            return named_leaves(parameters)
+            return named_leaves(self.layout.unflatten(np.asarray(positions)))
+        return named_leaves(self._each(self._quantities.reported, positions))
+
+    def log_likelihoods(self, positions: np.ndarray) -> dict[str, np.ndarray]:
+        """The log likelihood of every observation, by observed variable, at each position."""
+        if self._quantities.pointwise is None:
+            raise PosteriorError(
+                "the log likelihood of every observation needs a function that this posterior was "
+                "not given. Make it with Posterior(..., pointwise=), (parameters, data) -> array."
+            )
+        return self._by_observed(self._each(self._quantities.log_likelihoods, positions))
+
+    def predictions(self, positions: np.ndarray, seed: int) -> dict[str, np.ndarray]:
+        """One simulated data set, by observed variable, at each position."""
+        if self._quantities.predict is None:
+            raise PosteriorError(
+                "simulated data need a function that this posterior was not given. Make it with "
+                "Posterior(..., predict=), (key, parameters, data) -> array."
+            )
+        key = jax.random.fold_in(jax.random.key(seed), PREDICTIONS)
+        numbers = np.arange(np.prod(positions.shape[:-1], dtype=int))
+        simulated = self._each(self._quantities.prediction, positions, (numbers,), key)
+        return self._by_observed(simulated)
+
+    def _each(
+        self,
+        function: Callable[..., PyTree],
+        positions: np.ndarray,
+        others: tuple[np.ndarray, ...] = (),
+        *rest: Any,
+    ) -> PyTree:
+        """A function of one position at each, with the leading axes of positions (..., dim)."""
         leading = positions.shape[:-1]
-        flat = self.layout.unflatten(jnp.reshape(positions, (-1, self.dim)))
-        reported = named_leaves(jax.jit(jax.vmap(self.constrain))(flat))
-        return {
-            name: np.asarray(value).reshape(leading + value.shape[1:])
-            for name, value in reported.items()
-        }
+        flat = np.reshape(positions, (-1, self.dim))
+        values = over_draws(function, (flat, *others), *rest)
+        return jax.tree.map(lambda leaf: leaf.reshape(leading + leaf.shape[1:]), values)
+
+    def _by_observed(self, values: PyTree) -> dict[str, Any]:
+        """Values by the name of what was observed; a bare array belongs to the only one."""
+        if jax.tree_util.treedef_is_leaf(jax.tree.structure(values)):
+            only = len(self.observed) == 1
+            return {next(iter(self.observed)) if only else NAME_OF_BARE_OBSERVATIONS: values}
+        return named_leaves(values)
 
     def _check_functions(self) -> None:
         parameters = self.layout.unflatten(self.initial)
-        name = "log_density" if isinstance(self.log_likelihood, _WithoutData) else "log_likelihood"
+        name = "log_density" if isinstance(self.log_likelihood, WithoutData) else "log_likelihood"
         types = [checked_scalar_type(name, self.log_likelihood, parameters, self.data)]
         if self.log_prior is not None:
             types.append(checked_scalar_type("log_prior", self.log_prior, parameters))
@@ -198,17 +254,32 @@ class Posterior:
         reported: PyTree = parameters
         if self.constrain is not None:
             reported = shapes_of("constrain", self.constrain, parameters)
-        check_labels(named_leaves(reported), self.dims, self.coords)
+        check_labels(named_leaves(reported), self.observed, self.constants, self.dims, self.coords)
+        self._check_results(parameters)
+
+    def _check_results(self, parameters: PyTree) -> None:
+        """What is evaluated after sampling must not be found wrong only then."""
+        pointwise, predict = self._quantities.pointwise, self._quantities.predict
+        if pointwise is not None:
+            shapes = shapes_of("pointwise", pointwise, parameters, self.data)
+            check_results("pointwise", self._by_observed(shapes), self.observed)
+        if predict is not None:
+            shapes = shapes_of("predict", predict, jax.random.key(0), parameters, self.data)
+            check_results("predict", self._by_observed(shapes), self.observed, whole=True)
 
     def __repr__(self) -> str:
         observations = "no data"
         if self.num_observations is not None:
             observations = f"{self.num_observations:,} observations"
-        variables = ", ".join(
-            f"{name}{list(shape) if shape else ''}"
-            for name, shape in zip(self.layout.names, self.layout.shapes, strict=True)
-        )
+        elif self.observed:
+            shapes = {name: value.shape for name, value in self.observed.items()}
+            observations = f"observed {_with_shapes(shapes)}"
+        variables = _with_shapes(dict(zip(self.layout.names, self.layout.shapes, strict=True)))
         return f"Posterior({variables}; {self.dim} dimensions, {observations})"
+
+
+def _with_shapes(variables: Mapping[str, tuple[int, ...]]) -> str:
+    return ", ".join(f"{name}{list(shape) if shape else ''}" for name, shape in variables.items())
 
 
 def from_log_density(
@@ -219,4 +290,4 @@ def from_log_density(
     Arrays that the function closes over become constants of the compiled code; where they are
     large, use `Posterior` and hand them over as `data`. Options are those of `Posterior`.
     """
-    return Posterior(_WithoutData(log_density), None, None, initial, **options)
+    return Posterior(WithoutData(log_density), None, None, initial, **options)

@@ -147,15 +147,27 @@ class Run:
         name = SHORT_NAMES.get(model, model)
         return title if name == "default" else f"{title}, {name}"
 
-    def to_arviz(self) -> Any:
-        """An ArviZ InferenceData: named variables, sample_stats, warm-up in its own groups."""
+    def to_arviz(self, log_likelihood: bool = False, posterior_predictive: bool = False) -> Any:
+        """An ArviZ InferenceData: named variables, sample_stats, warm-up in its own groups.
+
+        Args:
+            log_likelihood: add the log likelihood of every observation at every draw, which
+                `arviz.loo` and `arviz.compare` need.
+            posterior_predictive: add one simulated data set a draw, for `arviz.plot_ppc`.
+        """
         groups: dict[str, Any] = {}
         if self.kept.size:
             groups["posterior"] = self.posterior.variables(self.draws)
             groups["sample_stats"] = self.stats
+            groups |= self._of_the_observations(log_likelihood, posterior_predictive)
         if self.warmup_draws.size:
             groups["warmup_posterior"] = self.posterior.variables(self.warmup_draws)
             groups["warmup_sample_stats"] = self.warmup_stats
+        known = {
+            "observed_data": self.posterior.observed,
+            "constant_data": self.posterior.constants,
+        }
+        groups |= {group: values for group, values in known.items() if values}
         attributes = {
             "inference_library": "nnghmc",
             "method": self.title,
@@ -171,6 +183,15 @@ class Run:
         for group in data.groups():
             data[group].attrs.update(attributes)
         return data
+
+    def _of_the_observations(self, log_likelihood: bool, predictive: bool) -> dict[str, Any]:
+        """The groups that take an evaluation of the model at every draw, where asked for."""
+        groups = {}
+        if log_likelihood:
+            groups["log_likelihood"] = self.posterior.log_likelihoods(self.draws)
+        if predictive:
+            groups["posterior_predictive"] = self.posterior.predictions(self.draws, self.seed)
+        return groups
 
     def outcome(self) -> dict[str, Any]:
         """What came of it, in words and numbers that JSON can hold."""

@@ -1,7 +1,7 @@
 """sample(): a posterior in, a run out. The only place where the layers meet."""
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -23,6 +23,7 @@ from nnghmc.errors import (
     one_of,
     positive_integer,
 )
+from nnghmc.frontends import as_posterior
 from nnghmc.kernels import (
     HMCState,
     Tuning,
@@ -57,12 +58,14 @@ comparing them means something."""
 
 
 def sample(
-    posterior: Posterior,
+    posterior: Posterior | Any,
     draws: int = 1000,
     chains: int = 4,
     seed: int = 0,
     method: str = "auto",
     *,
+    model_args: Sequence[Any] = (),
+    model_kwargs: Mapping[str, Any] | None = None,
     automatic: Automatic | None = None,
     step_size: float | tuple[float, float] | None = None,
     num_steps: int | tuple[int, int] | None = None,
@@ -85,7 +88,7 @@ def sample(
     a fixed schedule and that tuning, as `method="nnghmc"` does.
 
     Args:
-        posterior: what to sample.
+        posterior: what to sample: a `Posterior`, a PyMC model, or a NumPyro model.
         draws: draws to keep, in each chain.
         chains: chains, all advanced together.
         seed: the same seed gives the same draws, for any chunk size.
@@ -94,6 +97,8 @@ def sample(
             learns the gradient and hands over to it; "hmc" uses the true one. For comparison
             "sgld", "sghmc", "naive-sghmc" and "metropolis-sghmc" use mini-batches of the data; of
             these only the last is exact.
+        model_args: the arguments of a NumPyro model.
+        model_kwargs: its arguments by name.
         automatic: how the automatic run decides, where a person wants to say so.
         step_size: ε of the leapfrog, 0.1 if not given; a pair (low, high) is uniform between them,
             anew each draw.
@@ -125,11 +130,7 @@ def sample(
     Returns:
         A `Run`. Ctrl-C returns the draws made so far, marked incomplete.
     """
-    if not isinstance(posterior, Posterior):
-        raise PosteriorError(
-            f"sample needs a Posterior, got {type(posterior).__name__}. "
-            "Make one with nnghmc.Posterior(...) or nnghmc.from_log_density(...)."
-        )
+    posterior = as_posterior(posterior, model_args, model_kwargs)
     if posterior.initial.dtype != position_dtype():
         raise PosteriorError(
             f"the posterior was made in {posterior.initial.dtype} and JAX now computes in "
@@ -259,8 +260,17 @@ def _plan(
     )
 
 
-def estimate(posterior: Posterior, draws: int = 1000, chains: int = 4, seed: int = 0) -> Estimate:
+def estimate(
+    posterior: Posterior | Any,
+    draws: int = 1000,
+    chains: int = 4,
+    seed: int = 0,
+    *,
+    model_args: Sequence[Any] = (),
+    model_kwargs: Mapping[str, Any] | None = None,
+) -> Estimate:
     """Will it pay? What the automatic run finds out before it decides, without sampling."""
+    posterior = as_posterior(posterior, model_args, model_kwargs)
     if posterior.calls is not None:
         posterior.calls.begin()
     key = jax.random.key(natural_number("seed", seed, largest=2**63 - 1))
