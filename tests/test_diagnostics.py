@@ -173,3 +173,9 @@ def test_arviz_keeps_its_remarks_to_itself(monkeypatch, capfd):
     monkeypatch.setattr(load_arviz()._log, "cache", [])  # it says each only once
     assert np.isnan(rhat(np.arange(5.0).reshape(1, 5, 1))).all()
     assert capfd.readouterr().err == ""
+
+
+def test_a_log_density_that_is_not_known_is_not_judged():
+    draws = np.random.default_rng(0).normal(size=(4, 500, 2))
+    stats = stats_like(draws) | {"lp": np.full(draws.shape[:2], np.nan)}
+    assert judgements(draws, stats, Convergence.of(draws), ["a", "b"]) == []

@@ -156,12 +156,17 @@ def test_the_file_is_written_whole_or_not_at_all(tmp_path, monkeypatch):
     assert before.startswith("<!DOCTYPE html>")
     assert before.endswith("</html>\n")
 
+    with path.open() as reader:
+        write_report(made_up(noise(1, 1, 1), seed=8), path)
+        assert reader.read() == before  # who had it open still has the whole of the old one
+    before = path.read_text()
+
     def full(_):
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(os, "fsync", full)
     with pytest.raises(SettingsError, match=r"report.html: No space left on device"):
-        write_report(made_up(noise(1, 1, 1), seed=8), path)
+        write_report(made_up(noise(1, 1, 1), seed=9), path)
     assert path.read_text() == before
     assert list(tmp_path.iterdir()) == [path]
 
