@@ -10,7 +10,7 @@ import pymc as pm
 from jax.scipy.stats import norm as normal
 from scipy import stats
 
-from nnghmc import Posterior, from_numpyro, from_pymc, sample
+from nnghmc import Posterior, from_callable, from_numpyro, from_pymc, sample
 from nnghmc.diagnostics import quiet_arviz
 
 GROUPS, ROWS = 8, 64
@@ -71,22 +71,50 @@ def log_prior(p):
     return scales + effects + jnp.sum(normal.logpdf(p["z"]))
 
 
+INITIAL = {"mu": 0.0, "log_tau": 0.0, "beta": 0.0, "log_sigma": 0.0, "z": np.zeros(GROUPS)}
+
+
 def in_jax():
-    initial = {"mu": 0.0, "log_tau": 0.0, "beta": 0.0, "log_sigma": 0.0, "z": np.zeros(GROUPS)}
-    return Posterior(log_likelihood, log_prior, data(), initial, constrain=natural)
+    return Posterior(log_likelihood, log_prior, data(), INITIAL, constrain=natural)
+
+
+def in_numpy():
+    """A black box: log density and gradient by hand."""
+    rows = data()
+    group, x, y = rows["group"], rows["x"], rows["y"]
+
+    @np.errstate(over="ignore")  # far out; there the density is zero
+    def value_and_grad(p):
+        tau, sigma = np.exp(p["log_tau"]), np.exp(p["log_sigma"])
+        rest = y - (p["mu"] + tau * p["z"])[group] - p["beta"] * x
+        pull = rest / sigma**2
+        by_group = np.bincount(group, pull, GROUPS)
+        priors = p["mu"] ** 2 / 4 + tau**2 + p["beta"] ** 2 + np.sum(p["z"] ** 2)
+        value = -0.5 * (np.sum(rest * pull) + priors) - ROWS * p["log_sigma"]
+        slopes = {
+            "mu": by_group.sum() - p["mu"] / 4,
+            "log_tau": tau * by_group @ p["z"] - tau**2 + 1,
+            "beta": pull @ x - p["beta"],
+            "log_sigma": rest @ pull - ROWS - sigma + 1,
+            "z": tau * by_group - p["z"],
+        }
+        return value - sigma + p["log_tau"] + p["log_sigma"], slopes
+
+    return from_callable(value_and_grad, INITIAL, constrain=natural)
 
 
 POSTERIORS = {
     "PyMC": lambda: from_pymc(in_pymc()),
     "NumPyro": lambda: from_numpyro(in_numpyro, **data()),
     "JAX": in_jax,
+    "black box": in_numpy,
 }
 
 
 def sampled_by_us(posterior, seed):
     # Different seeds: draws that share their randomness would agree too well.
     run = sample(posterior, 1000, 2, seed, "nuts", progress=False)
-    assert run.notes == ()
+    assert not [note for note in run.notes if "was a rejection" not in note]
     return run.to_arviz().posterior
 
 
@@ -109,12 +137,14 @@ def moments(posterior):
 
 
 def test_posteriors_agree_with_each_other_and_with_pymc_own_nuts():
-    draws = {name: sampled_by_us(make(), i) for i, (name, make) in enumerate(POSTERIORS.items())}
+    draws = {
+        name: sampled_by_us(make(), seed) for seed, (name, make) in enumerate(POSTERIORS.items())
+    }
     found = {name: moments(posterior) for name, posterior in draws.items()}
     found["PyMC's own NUTS"] = moments(sampled_by_pymc())
     pairs = list(combinations(found, 2))
     number = len(pairs) * len(found["JAX"][0])
-    assert number >= 6 * 2 * (4 + GROUPS)
+    assert number == 10 * 2 * (4 + GROUPS)
     largest = stats.norm.isf(FALSE_ALARMS / 2 / number)
     for first, second in pairs:
         (means, errors), (others, other_errors) = found[first], found[second]
