@@ -125,6 +125,11 @@ def test_public_names_on_their_natural_scale_with_dims_and_coords():
     assert repr(posterior) == "Posterior(beta[3], sigma; 4 dimensions, observed y[90])"
 
 
+def test_a_large_model_is_translated_without_complaints(caplog):
+    from_pymc(every_transform())
+    assert not caplog.records
+
+
 def test_every_transform_is_undone():
     model, posterior = model_and_posterior(every_transform)
     found = posterior.variables(GENERATOR.normal(size=(1, 50, posterior.dim)))

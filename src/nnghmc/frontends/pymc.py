@@ -224,7 +224,8 @@ class _Translator:
 def _rewriting(model: pymc.Model) -> Any:
     """What simplifies a graph for JAX; parameters out of bounds have no density, as in PyMC."""
     checks = "check_parameter_to_ninf_switch" if model.check_bounds else "remove_check_parameter"
-    return get_mode("JAX").including(f"local_{checks}").optimizer
+    # XLA fuses loops by itself; PyTensor would warn of those that are too large for C.
+    return get_mode("JAX").including(f"local_{checks}").excluding("fusion").optimizer
 
 
 def _jax_function(graph: FunctionGraph) -> Callable[..., Sequence[Array]]:
