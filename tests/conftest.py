@@ -1,6 +1,8 @@
 """Fixtures: targets with known moments, their gradients, and a small regression."""
 
 import os
+import shutil
+import tempfile
 
 # Most of the suite's time is XLA's: compiling takes half as long like this, and what is compiled
 # here runs for moments. Child processes inherit it. Must be said before JAX is loaded.
@@ -8,6 +10,13 @@ QUICK_COMPILATION = "--xla_backend_optimization_level=1 --xla_cpu_use_fusion_emi
 os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} {QUICK_COMPILATION}".strip()
 # PyMC's own functions run for moments here too; compiling them with C takes many seconds.
 os.environ.setdefault("PYTENSOR_FLAGS", "mode=FAST_COMPILE,cxx=")
+
+# The same code is compiled in many tests, and in both workers: once is enough.
+OWN_CACHE = "JAX_COMPILATION_CACHE_DIR" not in os.environ
+if OWN_CACHE:
+    os.environ["JAX_COMPILATION_CACHE_DIR"] = tempfile.mkdtemp(prefix="nnghmc-compiled-")
+    os.environ["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "0.1"
+    os.environ["JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES"] = "-1"
 
 import jax
 import numpy as np
@@ -41,3 +50,8 @@ def logistic():
     return Posterior(
         logistic_log_likelihood, logistic_log_prior, logistic_data(), {"beta": np.zeros(3)}
     )
+
+
+def pytest_unconfigure(config):
+    if OWN_CACHE:
+        shutil.rmtree(os.environ["JAX_COMPILATION_CACHE_DIR"], ignore_errors=True)

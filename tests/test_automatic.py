@@ -13,6 +13,7 @@ import nnghmc.warmup.nuts
 from nnghmc import (
     Automatic,
     GradientMLP,
+    Posterior,
     Quadratic,
     TrainingSchedule,
     estimate,
@@ -316,6 +317,34 @@ def test_same_seed_same_draws_for_any_chunk_size(way):
         for size in (None, 7)
     )
     np.testing.assert_array_equal(first.draws, second.draws)
+
+
+def test_what_was_learned_before_is_used_after_a_probe():
+    """On other data and under another prior, with nothing fitted; and not where it is of no use."""
+
+    def posterior(rows, prior, centre=0.0):
+        data = np.random.default_rng(0).normal(0.3, 1.0, (300, 3))[:rows]
+        return Posterior(
+            lambda p, rows: -0.5 * jnp.sum((rows - p) ** 2) - 0.01 * jnp.sum(p**4),
+            lambda p: -0.5 * jnp.sum(((p - centre) / prior) ** 2),
+            data,
+            np.zeros(3),
+        )
+
+    first = sample(posterior(200, 1.0), 100, 4, automatic=Automatic(way="learn"), progress=False)
+    again = sample(posterior(210, 2.0), 1000, 4, surrogate=first.surrogate, progress=False)
+    assert again.handed_over
+    assert again.surrogate is first.surrogate
+    assert "what was learned before: acceptance" in again.story[2]
+    assert "it is used" in again.story[2]
+    assert not any("learned from" in line for line in again.story)
+    expected = np.random.default_rng(0).normal(0.3, 1.0, (300, 3))[:210].mean(axis=0)
+    z = (again.draws.mean(axis=(0, 1)) - expected) / (1 / np.sqrt(210))
+    assert np.abs(z).max() < 0.15  # of a standard deviation; the quartic term and prior are less
+    far = sample(posterior(20, 0.01, 2.0), 100, 4, surrogate=first.surrogate, progress=False)
+    assert "learned anew" in far.story[2]
+    assert far.surrogate is not first.surrogate
+    np.testing.assert_allclose(far.draws.mean(axis=(0, 1)), 2.0, atol=0.02)
 
 
 class StopAt(Silent):

@@ -121,7 +121,7 @@ def test_a_run_with_a_surrogate_is_independent_of_the_one_it_came_from(logistic)
     ends = [run.draws[:, 100:].reshape(-1, 3) for run in (first, again)]
     correlations = [np.corrcoef(ends[0][:, i], ends[1][:, i])[0, 1] for i in range(3)]
     assert np.abs(correlations).max() < 0.4
-    with pytest.raises(SettingsError, match="uses a surrogate, got 'hmc'"):
+    with pytest.raises(SettingsError, match="use a surrogate, got 'hmc'"):
         sample(logistic, method="hmc", surrogate=first.surrogate)
 
 
