@@ -3,7 +3,8 @@
 Three groups, as ArviZ names them: `posterior` has the variables on their natural scale,
 `sample_stats` the statistics, `unconstrained_posterior` the positions, to go on from and to compare
 bit by bit. Rows are added to all arrays, and then one file, the consolidated metadata, tells of
-them: whoever reads sees all of the new draws or none.
+them: whoever reads sees all of the new draws or none. Zarr and xarray are loaded when first needed,
+since that takes as long as JAX does.
 """
 
 import shutil
@@ -14,8 +15,6 @@ from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
-import xarray
-import zarr
 
 from nnghmc.chains import Draws, History, columns_of
 from nnghmc.files import digest, reach_the_disk
@@ -268,10 +267,12 @@ class _DrawFiles:
         variables = {**numbers, **_in_blocks(self.posterior, 0, positions)}
         self._write_group(f"warmup_{POSTERIOR}", self._dataset(variables))
         self._write_group(f"warmup_{STATS}", self._dataset({**numbers, **stats}))
-        zarr.consolidate_metadata(self.folder, zarr_format=2)
+        _consolidate(self.folder)
 
-    def _dataset(self, variables: Mapping[str, np.ndarray]) -> xarray.Dataset:
+    def _dataset(self, variables: Mapping[str, np.ndarray]) -> Any:
         """Arrays of leading axes (chain, draw), and their draw numbers, with names for all axes."""
+        import xarray
+
         named = {}
         coords: dict[str, Any] = {"chain": np.arange(self.num_chains), "draw": variables["draw"]}
         for name, values in variables.items():
@@ -285,7 +286,7 @@ class _DrawFiles:
             coords["coordinate"] = self.posterior.layout.coordinate_names
         return xarray.Dataset(named, coords, {"inference_library": "nnghmc"})
 
-    def _write_group(self, group: str, dataset: xarray.Dataset, encoding: Any = None) -> None:
+    def _write_group(self, group: str, dataset: Any, encoding: Any = None) -> None:
         shutil.rmtree(self.folder / group, ignore_errors=True)
         dataset.to_zarr(
             self.folder, group=group, mode="a", encoding=encoding, zarr_format=2, consolidated=False
@@ -298,6 +299,8 @@ class _DrawFiles:
         )
 
     def _open(self) -> None:
+        import zarr
+
         try:
             root: Any = zarr.open_group(self.folder, mode="r+", use_consolidated=False)
             self._arrays = {
@@ -320,8 +323,15 @@ class _DrawFiles:
                 file = folder / ".".join(map(str, numbers))
                 if file.exists():  # Zarr writes no file for nothing but zeros
                     reach_the_disk(file)
-        zarr.consolidate_metadata(self.folder, zarr_format=2)
-        reach_the_disk(self.folder / ".zmetadata")
+        _consolidate(self.folder)
+
+
+def _consolidate(folder: Path) -> None:
+    """Tell whoever reads what there is now, in one file that is replaced in one stroke."""
+    import zarr
+
+    zarr.consolidate_metadata(folder, zarr_format=2)
+    reach_the_disk(folder / ".zmetadata")
 
 
 def axis_names(posterior: Posterior, name: str, number: int) -> tuple[str, ...]:
