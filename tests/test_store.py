@@ -217,6 +217,28 @@ def test_a_surrogate_and_arrays_among_the_arguments_survive(posterior, stored, t
     assert_same(resume(tmp_path / "run", posterior, progress=False), run)
 
 
+def test_a_function_that_dies_in_mid_run_leaves_nothing_of_it_in_the_store(tmp_path):
+    """Its last chunk is full of rejections that are none: a run that goes on must not know them."""
+    calls_left = [np.inf]
+
+    def value_and_grad(q):
+        calls_left[0] -= 1
+        if calls_left[0] < 0:
+            raise ConnectionError("the service is gone")
+        return -0.5 * q @ q, -q
+
+    settings = {**QUICK, "chunk_size": 5}
+    expected = sample(nnghmc.from_callable(value_and_grad, 2), 40, 2, seed=1, **settings)
+    for calls in (150, 330, 450):
+        posterior = nnghmc.from_callable(value_and_grad, 2)
+        calls_left[0] = calls
+        with pytest.raises(nnghmc.NnghmcError, match="the service is gone"):
+            sample(posterior, 40, 2, seed=1, store=tmp_path / str(calls), **settings)
+        calls_left[0] = np.inf
+        run = resume(tmp_path / str(calls), posterior, progress=False)
+        assert_same(run, expected)
+
+
 # What is refused
 
 

@@ -7,7 +7,7 @@ called it has returned: an exception raised inside that would arrive as a page a
 
 import threading
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -91,7 +91,8 @@ def _times(number: int) -> str:
 class Calls:
     """The calls of one function, counted as they are made, from any thread."""
 
-    def __init__(self) -> None:
+    def __init__(self, settle_doubt: Callable[[], None] = lambda: None) -> None:
+        self._settle_doubt = settle_doubt
         self._lock = threading.Lock()
         self._tally = Tally()
         self._ending: BaseException | None = None
@@ -132,6 +133,7 @@ class Calls:
 
     def check(self) -> None:
         """Raise what ended the calls, if anything did."""
+        self._settle_doubt()
         error, self._ending = self._ending, None
         if error is not None:
             raise error

@@ -117,7 +117,7 @@ class _HostFunction:
 
     def __init__(self, workers: Workers):
         self.workers = workers
-        self.calls = Calls()
+        self.calls = Calls(self.settle_doubt)
         self.good: np.ndarray | None = None  # a position where it has worked
         self._failed_rounds = 0
         self._lock = Lock()
@@ -171,9 +171,21 @@ class _HostFunction:
             self.good = positions[succeeded.index(True)].copy()
             return
         self._failed_rounds += 1
-        if self._failed_rounds < FAILED_ROUNDS or self.good is None:
-            return
+        if self._failed_rounds >= FAILED_ROUNDS:
+            self._try_where_it_worked(gradients)
+
+    def settle_doubt(self) -> None:
+        """See whether it still works, if the last calls have failed in all chains.
+
+        Asked when a chunk of draws is done: one in which the function died must not count.
+        """
+        if self._failed_rounds and not self.calls.ended:
+            self._try_where_it_worked(gradients=False)
+
+    def _try_where_it_worked(self, gradients: bool) -> None:
         self._failed_rounds = 0
+        if self.good is None:
+            return
         again = self.outcomes(self.good[np.newaxis], gradients)[0]
         if again.problem:
             self.calls.end_with(
