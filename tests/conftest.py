@@ -18,6 +18,18 @@ if OWN_CACHE:
     os.environ["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "0.1"
     os.environ["JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES"] = "-1"
 
+
+def keep_to_its_own_cores():
+    """Each of several workers, so that XLA's threads do not get into each other's way."""
+    worker, workers = (os.environ.get(f"PYTEST_XDIST_WORKER{part}") for part in ("", "_COUNT"))
+    if worker and hasattr(os, "sched_setaffinity"):
+        cores = sorted(os.sched_getaffinity(0))
+        if own := cores[int(worker.removeprefix("gw")) :: int(workers)]:
+            os.sched_setaffinity(0, own)
+
+
+keep_to_its_own_cores()  # before JAX counts them
+
 import jax
 import numpy as np
 import pytest

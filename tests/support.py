@@ -149,7 +149,7 @@ def assert_same_distribution(ends, exact):
     assert np.abs(z).max() < bound, f"z = {np.round(z, 1)}, bound {bound:.1f}"
 
 
-def regression_of_data(rows=2000, columns=4):
+def regression_of_data(rows=1000, columns=4):
     """In the place of one of the paper's data sets."""
     generator = np.random.default_rng(0)
     features = generator.normal(size=(rows, columns))

@@ -11,6 +11,8 @@ import pytest
 
 from nnghmc.cli import main
 from nnghmc.diagnostics import load_arviz
+from nnghmc.paper import banana
+from support import remembered
 
 QUICK = ["--draws", "30", "--chains", "2", "--warmup", "10", "--num-steps", "3", "--epochs", "2"]
 SCHEDULE = ["--start", "10", "--stop", "20", "--every", "10", "--tolerance", "1.0"]
@@ -64,11 +66,14 @@ def model(tmp_path, monkeypatch):
     return tmp_path / "my_model.py"
 
 
-@pytest.mark.parametrize("name", ["normal", "make"])
-def test_samples_a_posterior_of_a_file(command, model, name):
-    code, out, _ = command("sample", f"{model}:{name}", *QUICK, *SCHEDULE)
+@pytest.mark.parametrize(
+    ("name", "options", "title"),
+    [("normal", SCHEDULE, "NNgHMC"), ("make", ["--method", "hmc"], "standard HMC")],
+)
+def test_samples_a_posterior_of_a_file(command, model, name, options, title):
+    code, out, _ = command("sample", f"{model}:{name}", *QUICK, *options)
     assert code == 0
-    assert "NNgHMC: 2 chains × 30 draws" in out
+    assert f"{title}: 2 chains × 30 draws" in out
     assert "theta[0]" in out
 
 
@@ -144,30 +149,32 @@ def test_results_that_cannot_be_written_are_told(command, model, tmp_path):
     assert "could not be written" in err
 
 
-def test_demo_shows_where_learning_pays(command, monkeypatch):
+def test_demo_writes_its_figures_and_shows_where_learning_pays(command, tmp_path, monkeypatch):
     monkeypatch.setattr("nnghmc.showcase.ROWS", 500)
     monkeypatch.setattr("nnghmc.showcase.COLUMNS", 3)
-    code, out, _ = command("demo", "--draws", 20)
+    experiments = remembered(monkeypatch, banana, "run_banana")
+    code, out, _ = command("demo", "--draws", 50, "--out", tmp_path)
     assert code == 0
-    _, payoff = out.split("A logistic regression of 500 rows and 3 columns")
+    both_ways, payoff = out.split("A logistic regression of 500 rows and 3 columns")
+    assert "speed-up" in both_ways
+    assert "truth" in both_ways
     assert "speed-up" in payoff
     assert "for 4 chains together a gradient takes" in payoff  # how the automatic run decided
+    written = {path.name: path.stat().st_size for path in tmp_path.iterdir()}
+    assert set(written) == {"banana.png", "marginals.png", "hmc-trace.png", "nnghmc-trace.png"}
+    assert min(written.values()) > 10_000
+
+    monkeypatch.setattr(banana, "run_banana", lambda *_: experiments[0])
+    code, out, _ = command("demo", "--no-payoff")
+    assert code == 0
+    assert "truth" in out
+    assert "A logistic regression" not in out
 
 
 def test_estimate_tells_whether_learning_pays_and_samples_nothing(command):
     code, out, _ = command("estimate", "banana", "--draws", 100)
     assert code == 0
     assert "NUTS is the faster way" in out
-
-
-def test_demo_writes_its_figures(command, tmp_path):
-    code, out, _ = command("demo", "--draws", 50, "--no-payoff", "--out", tmp_path)
-    assert code == 0
-    assert "speed-up" in out
-    assert "truth" in out
-    written = {path.name: path.stat().st_size for path in tmp_path.iterdir()}
-    assert set(written) == {"banana.png", "marginals.png", "hmc-trace.png", "nnghmc-trace.png"}
-    assert min(written.values()) > 10_000
 
 
 def test_a_stored_run_is_resumed_and_reported(command, model, tmp_path, monkeypatch):

@@ -4,6 +4,7 @@ import errno
 import json
 import shutil
 import subprocess
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -166,7 +167,9 @@ def test_extending_is_as_good_as_a_longer_run(way, posterior, tmp_path):
         np.testing.assert_array_equal(run.draws, first)
         assert second.draws.shape == (3, 80, 3)
         assert second.cost.warmup == run.cost.warmup
-    assert_same(resume(tmp_path / "run", posterior, progress=False), longer)
+    resumed = resume(tmp_path / "run", posterior, progress=False)
+    assert_same(resumed, longer)
+    assert resumed.complete
     extended = in_memory.extend(30, progress=False)
     assert extended.cost.sample.learned_gradients == longer.cost.sample.learned_gradients
     assert extended.cost.sample.true_potentials == longer.cost.sample.true_potentials
@@ -191,17 +194,24 @@ class StopAfter(StopRequest):
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("looks", [0, 3, 11, 30])
 def test_ctrl_c_and_resume(way, looks, posterior, stored, tmp_path, monkeypatch):
-    from contextlib import contextmanager
-
-    @contextmanager
-    def stopping():
-        yield StopAfter(looks)
-
     with monkeypatch.context() as patch:
-        patch.setattr("nnghmc.record.stop_on_interrupt", stopping)
+        patch.setattr("nnghmc.record.stop_on_interrupt", lambda: nullcontext(StopAfter(looks)))
         run = sample(posterior, 60, 3, seed=1, store=tmp_path / "run", chunk_size=9, **WAYS[way])
     np.testing.assert_array_equal(run.draws, stored[way].draws[:, : run.draws.shape[1]])
     assert_same(resume(tmp_path / "run", posterior, progress=False), stored[way])
+
+
+def test_ctrl_c_while_extending_and_resume(posterior, tmp_path, monkeypatch):
+    settings = {**QUICK, "chunk_size": 9}
+    run = sample(posterior, 20, 3, seed=1, store=tmp_path / "run", **settings)
+    with monkeypatch.context() as patch:
+        patch.setattr("nnghmc.record.stop_on_interrupt", lambda: nullcontext(StopAfter(3)))
+        stopped = run.extend(60, progress=False)
+    assert not stopped.complete
+    assert 20 < stopped.draws.shape[1] < 80
+    resumed = resume(tmp_path / "run", posterior, progress=False)
+    assert resumed.complete
+    assert_same(resumed, sample(posterior, 80, 3, seed=1, **settings))
 
 
 def test_a_surrogate_and_arrays_among_the_arguments_survive(posterior, stored, tmp_path):
@@ -217,7 +227,7 @@ def test_a_surrogate_and_arrays_among_the_arguments_survive(posterior, stored, t
     assert_same(resume(tmp_path / "run", posterior, progress=False), run)
 
 
-def test_a_function_that_dies_in_mid_run_leaves_nothing_of_it_in_the_store(tmp_path):
+def test_a_function_that_dies_in_mid_run_leaves_nothing_of_it_in_the_store(tmp_path, monkeypatch):
     """Its last chunk is full of rejections that are none: a run that goes on must not know them."""
     calls_left = [np.inf]
 
@@ -227,6 +237,8 @@ def test_a_function_that_dies_in_mid_run_leaves_nothing_of_it_in_the_store(tmp_p
             raise ConnectionError("the service is gone")
         return -0.5 * q @ q, -q
 
+    monkeypatch.setattr("nnghmc.journal.LEAST_SECONDS", 0.0)
+    monkeypatch.setattr("nnghmc.journal.SHARE_OF_TIME", 1e9)
     settings = {**QUICK, "chunk_size": 5}
     expected = sample(nnghmc.from_callable(value_and_grad, 2), 40, 2, seed=1, **settings)
     for calls in (150, 330, 450):

@@ -57,6 +57,9 @@ class NoJournal:
     def add(self, step: Step) -> None:
         """Nothing."""
 
+    def write(self) -> None:
+        """Nothing."""
+
 
 class Journal(NoJournal):
     """The journal in a folder: what it remembers is recalled step by step, then it grows."""

@@ -5,7 +5,7 @@ import dataclasses
 import time
 import warnings
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -54,7 +54,15 @@ def supervised(
         watched = Supervision(reporter, stop, chunk_size, journal)
         if posterior.calls is not None:
             watched = dataclasses.replace(watched, check=posterior.calls.check)
-        yield watched
+        try:
+            yield watched
+        except StoreError:  # it cannot be written
+            raise
+        except BaseException:
+            with suppress(StoreError):
+                journal.write()
+            raise
+        journal.write()
 
 
 @dataclass
@@ -181,7 +189,7 @@ class Record:
                 name: np.concatenate([history.stats[name] for history in made], axis=1)
                 for name in (made[0].stats if made else ())
             },
-            cost=copy.deepcopy(self.cost),
+            cost=self.cost,
             decisions=tuple(self.decisions),
             surrogate=self.surrogate,
             gradient_data=GradientData.concatenate(self.collected) if self.collected else None,

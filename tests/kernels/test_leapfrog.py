@@ -31,7 +31,7 @@ def test_reversal_to_rounding(target_and_gradient, matrix):
         return position, -momentum
 
     positions, momenta = phase_space_points(target)
-    back, momenta_back = jax.vmap(there_and_back)(positions, momenta)
+    back, momenta_back = jax.jit(jax.vmap(there_and_back))(positions, momenta)
     np.testing.assert_allclose(back, positions, atol=1e-9)
     np.testing.assert_allclose(momenta_back, momenta, atol=1e-9)
 
@@ -49,7 +49,7 @@ def test_volume_is_preserved(target_and_gradient, matrix, num_steps):
         return jnp.concatenate([position, momentum])
 
     points = jnp.concatenate(phase_space_points(target), axis=1)
-    jacobians = jax.vmap(jax.jacfwd(leapfrog_map))(points)
+    jacobians = jax.jit(jax.vmap(jax.jacfwd(leapfrog_map)))(points)
     np.testing.assert_allclose(jnp.linalg.det(jacobians), 1.0, rtol=1e-6)
     assert np.abs(jacobians - jnp.eye(2 * dim)).max() > 0.1  # the map does something
 

@@ -10,12 +10,13 @@ from nnghmc.plots import save
 
 @pytest.fixture(scope="module")
 def surrogates():
-    data = blocks.collected(rows=10_000, columns=80, progress=False)
+    data = blocks.collected(rows=5_000, columns=48, progress=False)
     assert len(data.without_starts()) == 4000
+    quick = Training(epochs=20)
     models = {
-        "one network of 400 units": (GradientMLP(160), Training()),
-        "one network of 50 units": (GradientMLP(20), Training()),
-        "8 disjoint networks of 50 units": (BlockMLP(8, 20), Training()),
+        "one network of 400 units": (GradientMLP(96), quick),
+        "one network of 50 units": (GradientMLP(12), quick),
+        "8 disjoint networks of 50 units": (BlockMLP(8, 12), quick),
         "the default": (QuadraticPlus(), None),
     }
     return {

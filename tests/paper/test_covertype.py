@@ -51,7 +51,7 @@ def test_the_experiment_tells_how_far_it_came_and_whether_stochastic_gradients_m
     told_and_made, found
 ):
     words, table, verdict, *others = told_and_made[0].told
-    assert "2,000 × 4" in words
+    assert "1,000 × 4" in words
     assert [row[9] for row in table.rows[-2:]] == ["5.77", "3.64"]
     assert verdict.startswith("Goal: a speed-up of 5.77 the paper's way")
     assert (covertype.NOISE in others) == (found[CORRECTED].acceptance < covertype.MOVES)

@@ -49,7 +49,7 @@ def test_the_experiment_at_a_small_size(monkeypatch):
         training=replace(PAPER_TRAINING, epochs=5),
     )
     monkeypatch.setattr(garch, "COURSE", course)
-    monkeypatch.setattr(garch, "series", partial(garch.series, 200))
+    monkeypatch.setattr(garch, "series", partial(garch.series, 80))
     races = remembered(monkeypatch, garch, "race")
     result = garch.run(progress=False)
     for run in races[0].runs:

@@ -11,10 +11,12 @@ from nnghmc.paper import gaussian_process as gp
 from nnghmc.paper.race import PAPER_TRAINING, STANDARD, race
 from nnghmc.plots import save
 
+POINTS = 24
+
 
 @pytest.fixture(scope="module")
 def seen():
-    return gp.observed(points=40)
+    return gp.observed(points=POINTS)
 
 
 def test_the_likelihood_is_that_of_a_multivariate_normal(seen):
@@ -22,7 +24,7 @@ def test_the_likelihood_is_that_of_a_multivariate_normal(seen):
     found = []
     for length_scale, variance in ((2.0, 1.0), (0.7, 3.0)):
         apart = np.sqrt(3) * gp.distances(seen.places, seen.places) / length_scale
-        covariance = variance * (1 + apart) * np.exp(-apart) + gp.NOISE * np.eye(40)
+        covariance = variance * (1 + apart) * np.exp(-apart) + gp.NOISE * np.eye(POINTS)
         expected = stats.multivariate_normal(cov=covariance).logpdf(seen.values)
         parameters = {"length_scale": jnp.log(length_scale), "variance": jnp.log(variance)}
         found.append(posterior.log_likelihood(parameters, posterior.data) - expected)

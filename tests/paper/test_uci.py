@@ -1,15 +1,18 @@
 """The three regressions of UCI's: how their race is run, at a small size."""
 
+from dataclasses import replace
+
 import numpy as np
 
 from nnghmc import BlockMLP
 from nnghmc.paper import uci
-from nnghmc.paper.race import AS_THE_PAPER
+from nnghmc.paper.race import AS_THE_PAPER, PAPER_TRAINING
 from support import regression_of_data, remembered
 
 
 def test_each_share_of_the_draws_is_learned_from(monkeypatch):
-    case = uci.Case(regression_of_data, 0.03, 4.27, 12, BlockMLP(2, 10), most_steps=5)
+    quick = replace(PAPER_TRAINING, epochs=5)
+    case = uci.Case(regression_of_data, 0.03, 4.27, 12, BlockMLP(2, 10), quick, most_steps=5)
     monkeypatch.setattr(uci, "DRAWS", 400)
     monkeypatch.setattr(uci, "CASES", {"Small": case})
     races = remembered(monkeypatch, uci, "one_race")
@@ -29,7 +32,7 @@ def test_each_share_of_the_draws_is_learned_from(monkeypatch):
     assert verdict.startswith(
         "Goal: a speed-up of 4.27 the paper's way, as in the paper, and of 12"
     )
-    assert "2,000 × 4" in words
+    assert "1,000 × 4" in words
 
 
 def test_the_cases_are_the_paper_s():
