@@ -19,7 +19,7 @@ demo: $(SETUP)  ## Sample the paper's banana by HMC and NNgHMC; table and figure
 	$(BIN)/nnghmc demo --out output/demo
 
 test: $(TOOLS)  ## Run the whole test suite, warnings as errors
-	$(BIN)/python -m pytest -n 2 --dist loadfile
+	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
 
 install: $(SETUP)  ## Make .venv with the package and its pinned dependencies
 

@@ -39,7 +39,6 @@ autodoc_typehints_format = "short"
 
 # Names of other packages lead nowhere: the build needs no network, and so has no index of theirs.
 nitpick_ignore_regex = [("py:.*", r"(?!nnghmc\.).*")]
-suppress_warnings = ["toc.not_readable"]
 
 OUTSIDE = (
     (re.compile(r"\]\((?:\.\./)*benchmarks/results/(\w+)\.md\)"), r"](#\1)"),

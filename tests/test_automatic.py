@@ -331,8 +331,10 @@ def test_what_was_learned_before_is_used_after_a_probe():
             np.zeros(3),
         )
 
-    first = sample(posterior(200, 1.0), 100, 4, automatic=Automatic(way="learn"), progress=False)
-    again = sample(posterior(210, 2.0), 1000, 4, surrogate=first.surrogate, progress=False)
+    settings = {"automatic": Automatic(network=Quadratic(), way="learn"), "progress": False}
+    first = sample(posterior(200, 1.0), 20, 4, **settings)
+    settings["surrogate"] = first.surrogate
+    again = sample(posterior(210, 2.0), 1000, 4, **settings)
     assert again.handed_over
     assert again.surrogate is first.surrogate
     assert "what was learned before: acceptance" in again.story[2]
@@ -341,7 +343,7 @@ def test_what_was_learned_before_is_used_after_a_probe():
     expected = np.random.default_rng(0).normal(0.3, 1.0, (300, 3))[:210].mean(axis=0)
     z = (again.draws.mean(axis=(0, 1)) - expected) / (1 / np.sqrt(210))
     assert np.abs(z).max() < 0.15  # of a standard deviation; the quartic term and prior are less
-    far = sample(posterior(20, 0.01, 2.0), 100, 4, surrogate=first.surrogate, progress=False)
+    far = sample(posterior(20, 0.01, 2.0), 100, 4, **settings)
     assert "learned anew" in far.story[2]
     assert far.surrogate is not first.surrogate
     np.testing.assert_allclose(far.draws.mean(axis=(0, 1)), 2.0, atol=0.02)

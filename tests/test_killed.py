@@ -27,8 +27,8 @@ if (store / "store.json").exists():
     nnghmc.resume(store, posterior, progress=False)
 else:
     nnghmc.sample(
-        posterior, 600, 3, seed=4, automatic=nnghmc.Automatic(way="learn"), chunk_size=20,
-        store=store, progress=False,
+        posterior, 600, 3, seed=4, chunk_size=20, store=store, progress=False,
+        automatic=nnghmc.Automatic(way="learn", network=nnghmc.Quadratic(), good_acceptance=0.3),
     )
 print("done", flush=True)
 """

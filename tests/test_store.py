@@ -191,8 +191,10 @@ class StopAfter(StopRequest):
         return self.looks < 0
 
 
-@pytest.mark.parametrize("way", WAYS)
-@pytest.mark.parametrize("looks", [0, 3, 11, 30])
+LOOKS = {"learned": (0, 3, 11, 30), "nuts": (3, 40), "schedule": (3, 9, 14)}
+
+
+@pytest.mark.parametrize(("way", "looks"), [(way, n) for way in LOOKS for n in LOOKS[way]])
 def test_ctrl_c_and_resume(way, looks, posterior, stored, tmp_path, monkeypatch):
     with monkeypatch.context() as patch:
         patch.setattr("nnghmc.record.stop_on_interrupt", lambda: nullcontext(StopAfter(looks)))
@@ -240,9 +242,9 @@ def test_a_function_that_dies_in_mid_run_leaves_nothing_of_it_in_the_store(tmp_p
     monkeypatch.setattr("nnghmc.journal.LEAST_SECONDS", 0.0)
     monkeypatch.setattr("nnghmc.journal.SHARE_OF_TIME", 1e9)
     settings = {**QUICK, "chunk_size": 5}
-    expected = sample(nnghmc.from_callable(value_and_grad, 2), 40, 2, seed=1, **settings)
+    posterior = nnghmc.from_callable(value_and_grad, 2)
+    expected = sample(posterior, 40, 2, seed=1, **settings)
     for calls in (150, 330, 450):
-        posterior = nnghmc.from_callable(value_and_grad, 2)
         calls_left[0] = calls
         with pytest.raises(nnghmc.NnghmcError, match="the service is gone"):
             sample(posterior, 40, 2, seed=1, store=tmp_path / str(calls), **settings)
