@@ -429,3 +429,13 @@ def test_a_disk_that_fills_in_mid_line(posterior, stored, tmp_path, monkeypatch)
         with pytest.raises(StoreError, match="No space left on device"):
             sample(posterior, 60, 3, seed=1, store=tmp_path / "run", **QUICK)
     assert_same(resume(tmp_path / "run", posterior, progress=False), stored["schedule"])
+
+
+def test_draws_spread_over_a_stored_run(stored, monkeypatch):
+    run = stored["learned"]
+    monkeypatch.setattr(run.kept._files, "rows_a_file", 7)  # read in many parts
+    for most in (1, 4, 13, 59, 60, 100):
+        step = -(-60 // most)
+        positions, potentials = run.kept.spread(most)
+        np.testing.assert_array_equal(positions, run.draws[:, ::step])
+        np.testing.assert_array_equal(potentials, -run.stats["lp"][:, ::step])

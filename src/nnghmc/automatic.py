@@ -47,7 +47,7 @@ HEAVY_TAILS = (
     "the tails of this posterior are so heavy that it may have no variance; do not trust means and "
     "standard deviations, use quantiles"
 )
-MOST_DRAWS_FOR_TAILS = 20_000
+MOST_DRAWS_FOR_TAILS = 4_000
 """In each chain: enough to know the outermost, and little memory however long the run."""
 QUICK_FLOPS = 2e10
 """A phase of less work than this, some seconds, is compiled quickly. Not decided by the clock, so

@@ -179,11 +179,10 @@ class _DrawFiles:
         if not self._arrays:
             return np.empty((self.num_chains, 0, self.posterior.dim))
         array = self._arrays[group, name]
-        stretch = self.rows_a_file * step
-        parts = [
-            np.asarray(array[_span(array, first, min(first + stretch, length))])[:, ::step]
-            for first in range(0, length, stretch)
-        ]
+        parts = []
+        for first in range(0, length, self.rows_a_file):
+            rows = array[_span(array, first, min(first + self.rows_a_file, length))]
+            parts.append(np.asarray(rows)[:, -first % step :: step].copy())
         values = np.concatenate(parts, axis=1)
         return values.astype(bool) if array.attrs.get("dtype") == "bool" else values
 
