@@ -123,8 +123,8 @@ def sample(
             the posterior's own initial point, or around it in the automatic run.
         chunk_size: the most draws in one compiled call; None lets memory and time decide.
         store: a new folder that the run is written to as it goes. Draws are there, in Zarr, as
-            soon as they are made, memory does not grow with their number, and `nnghmc.resume` goes
-            on after any stop as if there had been none.
+            soon as they are made, and are not kept in memory; `nnghmc.resume` goes on after any
+            stop as if there had been none.
         progress: show a progress bar, where the output is a terminal or a notebook.
 
     Returns:
