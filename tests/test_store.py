@@ -224,9 +224,10 @@ def test_a_surrogate_and_arrays_among_the_arguments_survive(posterior, stored, t
         "initial_positions": np.full((3, 3), 0.1),
         "step_size": (0.5, 0.9),
     }
-    run = sample(posterior, 20, 3, seed=5, store=tmp_path / "run", **settings)
+    expected = sample(posterior, 20, 3, seed=5, **settings)
+    sample(posterior, 20, 3, seed=5, store=tmp_path / "run", **settings)
     (tmp_path / "run" / "journal.jsonl").write_bytes(b"")  # everything is made anew
-    assert_same(resume(tmp_path / "run", posterior, progress=False), run)
+    assert_same(resume(tmp_path / "run", posterior, progress=False), expected)
 
 
 def test_a_function_that_dies_in_mid_run_leaves_nothing_of_it_in_the_store(tmp_path, monkeypatch):
