@@ -28,7 +28,7 @@ if (store / "store.json").exists():
 else:
     nnghmc.sample(
         posterior, 600, 3, seed=4, chunk_size=20, store=store, progress=False,
-        automatic=nnghmc.Automatic(way="learn", network=nnghmc.Quadratic(), good_acceptance=0.3),
+        automatic=nnghmc.Automatic(way="learn"),
     )
 print("done", flush=True)
 """
