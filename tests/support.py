@@ -167,3 +167,28 @@ def remembered(monkeypatch, module, name):
 
     monkeypatch.setattr(module, name, remembering)
     return given
+
+
+def regression_log_densities(posterior, x, y):
+    """Of a front end's linear regression of 3 coefficients and a scale: its own, and the formula's.
+
+    Its parameters are beta ~ N(0, 2) and sigma ~ half N(0, 1), the latter as a logarithm.
+    """
+    beta, log_sigma = np.array([0.3, -0.2, 0.5]), 0.4
+    sigma = np.exp(log_sigma)
+    expected = (
+        stats.norm.logpdf(beta, 0, 2).sum()
+        + stats.halfnorm.logpdf(sigma)
+        + log_sigma
+        + stats.norm.logpdf(y, x @ beta, sigma).sum()
+    )
+    return -posterior.potential(jnp.array([*beta, log_sigma])), expected
+
+
+def assert_natural_scale_of_regression(posterior, x):
+    """Its reported variables are beta, sigma and the mean of every row."""
+    draws = np.random.default_rng(8).normal(size=(2, 3, 4))
+    variables = posterior.variables(draws)
+    assert set(variables) == {"beta", "sigma", "mean"}
+    np.testing.assert_allclose(variables["sigma"], np.exp(draws[..., 3]))
+    np.testing.assert_allclose(variables["mean"], draws[..., :3] @ x.T)

@@ -11,7 +11,7 @@ from rich.console import Console, Group
 from rich.table import Table
 
 from nnghmc.cost import PHASES
-from nnghmc.diagnostics import bulk_ess, paper_ess
+from nnghmc.diagnostics import LEAST_DRAWS, bulk_ess, paper_ess
 from nnghmc.errors import SettingsError, instance_of, one_of
 from nnghmc.run import Run
 
@@ -100,9 +100,9 @@ def compare(*runs: Run, ess: str = "bulk") -> Comparison:
     if len(runs) < 2:
         raise SettingsError(f"a comparison needs at least 2 runs, got {len(runs)}.")
     for run in runs:
-        if run.draws.shape[1] < 4:
+        if run.kept.length < LEAST_DRAWS:
             raise SettingsError(
-                f"a comparison needs at least 4 draws a chain, got {run.draws.shape[1]}."
+                f"a comparison needs at least {LEAST_DRAWS} draws a chain, got {run.kept.length}."
             )
     sizes = [ESS_FORMULAS[ess](run.draws) for run in runs]
     rates = [

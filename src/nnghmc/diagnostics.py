@@ -10,6 +10,8 @@ from typing import NamedTuple
 import numpy as np
 
 LONGEST_LAG_OF_THE_PAPER = 200
+LEAST_DRAWS = 4
+"""ArviZ's statistics of convergence need so many a chain."""
 LARGEST_RHAT = 1.01
 LEAST_ESS_A_CHAIN = 100
 LEAST_ACCEPTANCE = 0.2
@@ -137,8 +139,13 @@ class Convergence(NamedTuple):
 
     @classmethod
     def of(cls, draws: np.ndarray) -> "Convergence":
-        """Of draws (chains, draws, dim), at least 4 a chain."""
+        """Of draws (chains, draws, dim), at least `LEAST_DRAWS` a chain."""
         return cls(bulk_ess(draws), tail_ess(draws), rhat(draws))
+
+    @classmethod
+    def if_enough(cls, draws: np.ndarray) -> "Convergence | None":
+        """The same, or None for fewer draws a chain than that."""
+        return cls.of(draws) if draws.shape[1] >= LEAST_DRAWS else None
 
 
 class Remedies(NamedTuple):

@@ -2,9 +2,11 @@
 
 import hashlib
 import io
+import json
 import os
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 from uuid import uuid4
 
 import numpy as np
@@ -53,6 +55,11 @@ def from_bytes(contents: bytes) -> dict[str, np.ndarray]:
     """What `as_bytes` made bytes of; objects that would need pickle are refused by NumPy."""
     with np.load(io.BytesIO(contents), allow_pickle=False) as parts:
         return {name: parts[name] for name in parts.files}
+
+
+def seal(values: Mapping[str, Any], before: str = "") -> str:
+    """A digest of what JSON can hold, whatever its order, and of the seal of what came before."""
+    return digest(before.encode(), json.dumps(values, sort_keys=True).encode())
 
 
 def digest(*parts: bytes) -> str:

@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 
 from nnghmc.errors import StoreError
-from nnghmc.files import as_bytes, digest, from_bytes, write_atomically
+from nnghmc.files import as_bytes, digest, from_bytes, seal, write_atomically
 from nnghmc.interrupts import StopRequest
 
 LOG = "journal.jsonl"
@@ -154,7 +154,7 @@ class Journal(NoJournal):
             "note": None if note is None else dict(note),
         }
         before = self._lines[-1]["seal"] if self._lines else ""
-        line["seal"] = _seal(before, line)
+        line["seal"] = seal(line, before)
         try:
             write_atomically(self._folder / FOLDER / line["file"], contents)
             self._append(line)
@@ -195,13 +195,13 @@ class Journal(NoJournal):
     def _checked_line(self, number: int, text: bytes, before: str) -> dict[str, Any]:
         try:
             line: dict[str, Any] = json.loads(text)
-            seal = line.pop("seal")
-            right = seal == _seal(before, line)
+            found = line.pop("seal")
+            right = found == seal(line, before)
         except (ValueError, KeyError, TypeError, AttributeError):
             right = False
         if not right:
             raise damaged(self._folder, f"line {number + 1} of {LOG} is not what was written there")
-        return {**line, "seal": seal}
+        return {**line, "seal": found}
 
     def _remember(self, line: Mapping[str, Any]) -> None:
         arrays = self._arrays(line)
@@ -222,11 +222,6 @@ class Journal(NoJournal):
         if digest(contents) != line["digest"]:
             raise damaged(self._folder, f"{FOLDER}/{line['file']} has changed since it was written")
         return from_bytes(contents)
-
-
-def _seal(before: str, line: Mapping[str, Any]) -> str:
-    """A digest of a line and of all before it."""
-    return digest(before.encode(), json.dumps(line, sort_keys=True).encode())
 
 
 def damaged(folder: Path, reason: str) -> StoreError:

@@ -7,6 +7,7 @@ import warnings
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -112,6 +113,11 @@ class Record:
             told = PosteriorError(f"{error} Before that, {said}.")
             raise told.with_traceback(error.__traceback__) from None
 
+    @cached_property
+    def made(self) -> str:
+        """When, where and with which versions; found out once, since it looks through packages."""
+        return provenance()
+
     def check_energies(self, states: HMCState) -> None:
         """Warn where rounding makes the energies too coarse for the Metropolis test."""
         noise = energy_noise_message(states.potential, self.posterior.energy_precision)
@@ -210,7 +216,7 @@ class Record:
     def status(self) -> dict[str, Any]:
         """What is known so far, for people and for a report."""
         return {
-            "made": provenance(),
+            "made": self.made,
             "story": self.story,
             "remarks": self.remarks,
             "decisions": [str(decision) for decision in self.decisions],
@@ -266,18 +272,16 @@ class SamplePhase:
         kept: History = HistoryInMemory(chains, draws, dim)
         if isinstance(record.journal, Journal):
             assert record.store is not None
-            with record.cost.timed("sample") as cost:
+            with record.cost.timed("sample"):
                 kept = StoredHistory(record.store.folder, record.posterior, chains, record.journal)
-                cost.add(kernel.transition.cost(kept))
             states = states if kept.states is None else kept.states
             wanted = record.journal.notes_of(EXTENDED)
             draws = int(wanted[-1]["draws"]) if wanted else draws
         return cls(record, method, seed, kernel, states, kept, remarks_on).until(draws)
 
-    def until(self, draws: int) -> Run:
-        """Go on to so many draws a chain."""
+    def until(self, draws: int, counted: PhaseCost | None = None) -> Run:
+        """Go on to so many draws a chain; what the kept ones cost may have been counted before."""
         kernel, record = self.kernel, self.record
-        before = kernel.transition.cost(self.kept)
         states, kept = record.advance(
             "sample",
             "sample",
@@ -289,7 +293,8 @@ class SamplePhase:
             quick=kernel.quick,
             history=self.kept,
         )
-        record.cost.sample.add(PhaseCost() - before)  # counted when they were made
+        if counted is not None:
+            record.cost.sample.add(PhaseCost() - counted)
         here = dataclasses.replace(self, states=states, kept=kept)
         return record.result(self.method, self.seed, draws, kept, here)
 
@@ -306,8 +311,9 @@ class SamplePhase:
                 remarks=list(record.remarks),
             )
             kept, draws = self._room_for(more, going_on), self.kept.length + more
+            counted = self.kernel.transition.cost(kept)
             with going_on.explaining():
-                return dataclasses.replace(self, record=going_on, kept=kept).until(draws)
+                return dataclasses.replace(self, record=going_on, kept=kept).until(draws, counted)
 
     def _room_for(self, more: int, record: Record) -> History:
         """The kept draws, and where to put more of them."""

@@ -100,17 +100,22 @@ class Run:
     @cached_property
     def notes(self) -> tuple[str, ...]:
         """Everything a person should know before using the draws; nothing if all is well."""
-        known = self.remarks if self.exact else (*self.remarks, f"{self.title} {NOT_EXACT}")
+        known = self.known_before_a_look
         if not self.kept.size:
             return known
         names = self.posterior.layout.coordinate_names
         remedies = remedies_for(automatic=bool(self.story), learned=self.handed_over)
         return (*known, *judgements(self.draws, self.stats, self.convergence, names, remedies))
 
+    @property
+    def known_before_a_look(self) -> tuple[str, ...]:
+        """Remarks, and whether the method is exact: what there is to say whatever the draws."""
+        return self.remarks if self.exact else (*self.remarks, f"{self.title} {NOT_EXACT}")
+
     @cached_property
     def convergence(self) -> Convergence | None:
         """Bulk and tail ESS and R-hat of each coordinate; None for fewer than 4 draws a chain."""
-        return Convergence.of(self.draws) if self.kept.length >= 4 else None
+        return Convergence.if_enough(self.draws) if self.kept.length else None
 
     @property
     def acceptance(self) -> float:
@@ -204,7 +209,7 @@ class Run:
             "complete": self.complete,
             "chains": self.kept.num_chains,
             "draws": self.kept.length,
-            "remarks": list(self.remarks),
+            "remarks": list(self.known_before_a_look),
         }
 
     def summary(self) -> pd.DataFrame:
@@ -216,9 +221,9 @@ class Run:
 
     def __str__(self) -> str:
         chains, draws, dim = self.kept.num_chains, self.kept.length, self.posterior.dim
-        size = f"{_counted(chains, 'chain')} × {_counted(draws, 'draw')}"
+        size = f"{counted(chains, 'chain')} × {counted(draws, 'draw')}"
         lines = [
-            f"{self.title}: {size} of {_counted(dim, 'dimension')}, "
+            f"{self.title}: {size} of {counted(dim, 'dimension')}, "
             + ("exact" if self.exact else "NOT exact")
             + ("" if self.complete else ", incomplete (interrupted)")
             + f", in {in_words(self.cost.total.seconds)}"
@@ -248,7 +253,7 @@ class Run:
         """Acceptance, divergences, ESS and R-hat of the kept draws."""
         tested = not np.isnan(self.acceptance)
         words = f"acceptance {self.acceptance:.2f}" if tested else "no Metropolis test"
-        words += f", {_counted(self.divergences, 'divergence')}"
+        words += f", {counted(self.divergences, 'divergence')}"
         if nonfinite := int(self.kept.stat("nonfinite").sum()):
             words += f" ({nonfinite} not finite)"
         if self.convergence is None:
@@ -258,7 +263,8 @@ class Run:
         return f"{words}; R-hat {rhat.max():.3f}"
 
 
-def _counted(number: int, noun: str) -> str:
+def counted(number: int, noun: str) -> str:
+    """A number with its noun, in the plural unless it is one."""
     return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
 
 
@@ -275,6 +281,6 @@ def _cost_lines(cost: Cost) -> list[str]:
         }
         if part.seconds:
             time = f"{phase:<7}{part.seconds:>8.2f} s ({part.compile_seconds:.2f} compiling)"
-            evaluated = (_counted(number, noun) for noun, number in counts.items() if number)
+            evaluated = (counted(number, noun) for noun, number in counts.items() if number)
             lines.append(", ".join([time, *evaluated]))
     return lines

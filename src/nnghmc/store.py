@@ -22,7 +22,7 @@ import numpy as np
 
 from nnghmc.description import Kinds, described, restored
 from nnghmc.errors import StoreError
-from nnghmc.files import UNFINISHED, as_bytes, digest, from_bytes, write_atomically
+from nnghmc.files import UNFINISHED, as_bytes, digest, from_bytes, seal, write_atomically
 from nnghmc.fingerprint import difference, fingerprint
 from nnghmc.journal import damaged, unwritable
 from nnghmc.posterior import Posterior
@@ -70,7 +70,7 @@ class Store:
             "arguments": written,
             "arrays": digest(contents),
         }
-        header["seal"] = _seal(header)
+        header["seal"] = seal(header)
         _make(folder)
         try:
             write_atomically(folder / ARGUMENTS, contents)
@@ -103,7 +103,7 @@ class Store:
                 f"this is {version('nnghmc')}: draws would not go on as they began. Install that "
                 "version, or start anew in another folder."
             )
-        if header.get("seal") != _seal(header):
+        if header.pop("seal", None) != seal(header):
             raise damaged(folder, f"{HEADER} has changed since it was written")
         return cls(folder, header)
 
@@ -211,12 +211,6 @@ def _lock(file: TextIO) -> bool:
     except OSError:
         return False
     return True
-
-
-def _seal(header: Mapping[str, Any]) -> str:
-    """A digest of everything but the seal."""
-    parts = {name: value for name, value in header.items() if name != "seal"}
-    return digest(json.dumps(parts, sort_keys=True).encode())
 
 
 def _make(folder: Path) -> None:

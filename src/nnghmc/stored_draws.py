@@ -80,7 +80,6 @@ class StoredHistory(History):
         now = time.perf_counter()
         note = {
             "kind": KEPT,
-            "first": first,
             "stop": stop,
             "blocks": blocks,
             "seconds": now - self._since,

@@ -17,6 +17,7 @@ from scipy import stats
 
 from nnghmc import from_numpyro
 from nnghmc.errors import PosteriorError
+from support import assert_natural_scale_of_regression, regression_log_densities
 
 GENERATOR = np.random.default_rng(0)
 X, Y = GENERATOR.normal(size=(90, 3)), GENERATOR.normal(size=90)
@@ -93,25 +94,13 @@ def test_density_and_gradient_are_numpyro_own_at_random_points(name):
 
 def test_density_is_that_of_the_formula_jacobian_included():
     posterior = posterior_of("regression")
-    beta, log_sigma = np.array([0.3, -0.2, 0.5]), 0.4
-    sigma = np.exp(log_sigma)
-    expected = (
-        stats.norm.logpdf(beta, 0, 2).sum()
-        + stats.halfnorm.logpdf(sigma)
-        + log_sigma
-        + stats.norm.logpdf(Y, X @ beta, sigma).sum()
-    )
-    found = -posterior.potential(jnp.array([*beta, log_sigma]))
+    found, expected = regression_log_densities(posterior, X, Y)
     assert float(found) == pytest.approx(expected, rel=1e-12)
 
 
 def test_variables_are_on_their_natural_scale_with_dims_of_the_plates():
     posterior = posterior_of("regression")
-    draws = GENERATOR.normal(size=(2, 3, 4))
-    variables = posterior.variables(draws)
-    assert set(variables) == {"beta", "sigma", "mean"}
-    np.testing.assert_allclose(variables["sigma"], np.exp(draws[..., 3]))
-    np.testing.assert_allclose(variables["mean"], draws[..., :3] @ X.T)
+    assert_natural_scale_of_regression(posterior, X)
     assert posterior.dims == {"beta": ["feature"], "sigma": [], "mean": ["row"], "y": ["row"]}
     assert posterior.coords == {"feature": [0, 1, 2], "row": list(range(90))}
     np.testing.assert_array_equal(posterior.observed["y"], Y)

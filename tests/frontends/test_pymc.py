@@ -17,6 +17,7 @@ from scipy import stats
 
 from nnghmc import from_pymc
 from nnghmc.errors import PosteriorError
+from support import assert_natural_scale_of_regression, regression_log_densities
 
 GENERATOR = np.random.default_rng(0)
 X, Y = GENERATOR.normal(size=(90, 3)), GENERATOR.normal(size=90)
@@ -98,25 +99,13 @@ def test_density_and_gradient_are_pymc_own_at_random_points(make):
 
 def test_density_is_that_of_the_formula_jacobian_included():
     _, posterior = model_and_posterior(regression)
-    beta, log_sigma = np.array([0.3, -0.2, 0.5]), 0.4
-    sigma = np.exp(log_sigma)
-    expected = (
-        stats.norm.logpdf(beta, 0, 2).sum()
-        + stats.halfnorm.logpdf(sigma)
-        + log_sigma
-        + stats.norm.logpdf(Y, X @ beta, sigma).sum()
-    )
-    found = -posterior.potential(jnp.array([*beta, log_sigma]))
+    found, expected = regression_log_densities(posterior, X, Y)
     assert float(found) == pytest.approx(expected, rel=1e-10)  # PyMC rounds its log(2π) to that
 
 
 def test_public_names_on_their_natural_scale_with_dims_and_coords():
     _, posterior = model_and_posterior(regression)
-    draws = GENERATOR.normal(size=(2, 3, 4))
-    variables = posterior.variables(draws)
-    assert set(variables) == {"beta", "sigma", "mean"}
-    np.testing.assert_allclose(variables["sigma"], np.exp(draws[..., 3]))
-    np.testing.assert_allclose(variables["mean"], draws[..., :3] @ X.T)
+    assert_natural_scale_of_regression(posterior, X)
     rows = {"mean": ["row"], "y": ["row"], "x": ["row", "feature"]}
     assert posterior.dims == {"beta": ["feature"], **rows}
     assert posterior.coords == {"feature": ["a", "b", "c"], "row": list(range(0, 900, 10))}

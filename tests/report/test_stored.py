@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from nnghmc import Posterior, sample
+from nnghmc import MiniBatches, Posterior, sample
 from nnghmc.errors import StoreError
 from nnghmc.report import Contents, contents_of_store
 from nnghmc.report.page import page_of
@@ -32,6 +32,14 @@ def test_a_store_tells_what_the_run_tells(run):
     assert found.fit.lines == expected.fit.lines
     np.testing.assert_allclose(found.fit.gradients.true, expected.fit.gradients.true)
     np.testing.assert_allclose(found.fit.gradients.learned, expected.fit.gradients.learned)
+
+
+def test_a_method_that_is_not_exact_is_told(tmp_path, run):
+    batches = MiniBatches(size=50)
+    settings = {"step_size": 1e-4, "warmup": 0, "mini_batches": batches, "progress": False}
+    inexact = sample(run.posterior, 10, 2, method="sgld", store=tmp_path / "run", **settings)
+    assert contents_of_store(tmp_path / "run").notes == inexact.notes
+    assert any("is not exact" in note for note in inexact.notes)
 
 
 def test_a_run_that_has_just_begun_has_a_report_too(run, tmp_path):

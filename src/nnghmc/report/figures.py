@@ -20,6 +20,7 @@ from scipy.stats import rankdata
 from nnghmc.diagnostics import quiet_arviz
 from nnghmc.plots import COLOURS
 from nnghmc.report.contents import HeldOutGradients, Phase, Probe
+from nnghmc.run import counted
 
 SIZE = (3.9, 2.5)
 STYLE = {
@@ -105,7 +106,7 @@ def trace(name: str, draws: np.ndarray) -> Picture:
         right.set_xlabel("density")
         right.spines["left"].set_visible(False)
         right.tick_params(left=False)
-    alt = f"Trace of {name}: {_counted(chains, 'chain')} over {_counted(number, 'draw')}"
+    alt = f"Trace of {name}: {counted(chains, 'chain')} over {counted(number, 'draw')}"
     return Picture(panel.svg, f"{alt}, with the density of each beside it.", name)
 
 
@@ -305,9 +306,5 @@ def losses(training: np.ndarray, held_out: np.ndarray) -> Picture | None:
         axis.set_xlabel("epoch")
         axis.set_ylabel("loss")
         axis.legend(loc="upper right")
-    alt = f"Training loss over {_counted(len(training), 'epoch')}: {training[0]:.3g} to "
+    alt = f"Training loss over {counted(len(training), 'epoch')}: {training[0]:.3g} to "
     return Picture(panel.svg, f"{alt}{training[-1]:.3g}.", "Loss of each epoch")
-
-
-def _counted(number: int, noun: str) -> str:
-    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"

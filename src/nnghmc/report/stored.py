@@ -63,8 +63,10 @@ def _notes(status: dict[str, Any], data: Any, coordinates: tuple[str, ...]) -> l
         return remarks
     draws = data[POSITIONS][POSITION].values
     stats = {str(name): np.asarray(values) for name, values in data.sample_stats.items()}
-    convergence = Convergence.of(draws) if draws.shape[1] >= 4 else None
     remedies = remedies_for(
         automatic=bool(status.get("story")), learned=bool(status.get("handed_over"))
     )
-    return [*remarks, *judgements(draws, stats, convergence, list(coordinates), remedies)]
+    return [
+        *remarks,
+        *judgements(draws, stats, Convergence.if_enough(draws), list(coordinates), remedies),
+    ]

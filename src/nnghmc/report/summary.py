@@ -3,11 +3,9 @@
 import numpy as np
 import pandas as pd
 
-from nnghmc.diagnostics import LARGEST_RHAT, LEAST_ESS_A_CHAIN, quiet_arviz, rhat
+from nnghmc.diagnostics import LARGEST_RHAT, LEAST_DRAWS, LEAST_ESS_A_CHAIN, quiet_arviz, rhat
 
 MOST_ROWS = 2000
-LEAST_DRAWS = 4
-"""ArviZ's statistics of convergence need so many a chain."""
 
 
 def summarised(scalars: dict[str, np.ndarray]) -> pd.DataFrame:
