@@ -58,13 +58,15 @@ quick: $(RIVALS)  ## A few minutes of the benchmark against NUTS; writes nothing
 lock:  ## Pin what pyproject.toml asks for and is not pinned yet; UPGRADE=--upgrade renews all pins
 	$(PYTHON) -m venv build/lock
 	build/lock/bin/python -m pip install --quiet uv
-	$(COMPILE) pyproject.toml -o requirements/run.txt
-	$(COMPILE) -c requirements/run.txt --group build -o requirements/build.txt
-	$(COMPILE) -c requirements/run.txt -c requirements/build.txt --group bench -o requirements/bench.txt
-	$(COMPILE) -c requirements/run.txt -c requirements/build.txt -c requirements/bench.txt --group dev -o requirements/dev.txt
-	$(COMPILE) -c requirements/run.txt -c requirements/build.txt -c requirements/bench.txt -c requirements/dev.txt --group docs -o requirements/docs.txt
+	cat requirements/*.txt > $(ALL)
+	$(COMPILE) pyproject.toml $(addprefix --group ,$(GROUPS)) -o $(ALL)
+	$(COMPILE) -c $(ALL) pyproject.toml -o requirements/run.txt
+	for group in $(GROUPS); do $(COMPILE) -c $(ALL) --group $$group -o requirements/$$group.txt || exit 1; done
 
-# All five end up in one environment, so each holds to the versions of those before it.
+# All end up in one environment, so the versions of all are found first. One file holds the pins of
+# every Python: markers tell which belong to which.
+GROUPS := build bench dev docs
+ALL := build/lock/all.txt
 UPGRADE ?=
 COMPILE = build/lock/bin/uv pip compile $(UPGRADE) $(LOCK_OPTIONS)
 LOCK_OPTIONS := --quiet --universal --python-version 3.11 --generate-hashes \

@@ -9,8 +9,8 @@ import time
 import numpy as np
 import pytest
 
+from nnghmc.arviz_versions import load_arviz
 from nnghmc.cli import main
-from nnghmc.diagnostics import load_arviz
 from nnghmc.paper import banana
 from support import remembered
 

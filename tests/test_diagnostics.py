@@ -3,15 +3,14 @@ import pytest
 
 from nnghmc.diagnostics import (
     Convergence,
+    bfmi,
     bulk_ess,
     judgements,
-    load_arviz,
     longest_stay,
-    mean_bfmi,
     paper_ess,
-    quiet_arviz,
     rhat,
     split_rhat,
+    standard_errors,
     tail_ess,
 )
 
@@ -69,7 +68,7 @@ def test_energies_that_change_too_little_are_told(correlation, noted):
     """E-BFMI is 2 (1 - φ) for energies of autocorrelation φ."""
     draws = np.random.default_rng(0).normal(size=(4, 1000, 2))
     energies = autoregression(correlation, length=1000)[..., 0]
-    assert mean_bfmi(energies) == pytest.approx(2 * (1 - correlation), rel=0.05)
+    assert bfmi(energies).mean() == pytest.approx(2 * (1 - correlation), rel=0.05)
     stats = stats_like(draws) | {"energy": energies}
     notes = judgements(draws, stats, Convergence.of(draws), ["a", "b"])
     assert any("E-BFMI" in note for note in notes) is noted
@@ -142,15 +141,6 @@ def test_a_single_chain_that_drifts_is_told():
     assert any("R-hat" in note and "for b" in note for note in notes)
 
 
-def test_arviz_works_for_us_without_numba(monkeypatch):
-    """Where PyMC has brought it along, ArviZ fails on the error of a standard deviation."""
-    arviz = load_arviz()
-    monkeypatch.setattr(arviz.Numba, "numba_flag", True)
-    with quiet_arviz():
-        assert not arviz.Numba.numba_flag
-    assert arviz.Numba.numba_flag
-
-
 @pytest.mark.parametrize(("freedom", "heavy"), [(1, True), (1.5, True), (5, False), (50, False)])
 def test_tails_without_a_variance_are_told_from_tails_with_one(freedom, heavy):
     draws = np.random.default_rng(0).standard_t(freedom, size=(4, 1000, 3))
@@ -169,10 +159,20 @@ def test_split_rhat_sees_chains_apart_and_drifts():
     np.testing.assert_allclose(found[0], rhat(draws)[0], atol=0.02)
 
 
-def test_arviz_keeps_its_remarks_to_itself(monkeypatch, capfd):
-    monkeypatch.setattr(load_arviz()._log, "cache", [])  # it says each only once
+def test_arviz_keeps_its_remarks_to_itself(capfd):
     assert np.isnan(rhat(np.arange(5.0).reshape(1, 5, 1))).all()
     assert capfd.readouterr().err == ""
+
+
+@pytest.mark.parametrize("correlation", [-0.6, 0.0, 0.8])
+def test_errors_of_a_mean_and_a_standard_deviation(correlation):
+    """Squares of an autoregression have the autocorrelation φ², also where φ is negative."""
+    draws = autoregression(correlation)
+    number, variance = draws[..., 0].size, 1 / (1 - correlation**2)
+    times = [(1 + power) / (1 - power) for power in (correlation, correlation**2)]
+    expected = np.sqrt(variance * np.array([times[0], times[1] / 2]) / number)
+    found = [standard_errors(draws, of)[0] for of in ("mean", "std")]
+    np.testing.assert_allclose(found, expected, rtol=0.1)
 
 
 def test_a_log_density_that_is_not_known_is_not_judged():

@@ -2,9 +2,11 @@
 
 import itertools
 import re
+import tomllib
 from pathlib import Path
 
 import pytest
+from packaging.requirements import Requirement
 
 import nnghmc
 from nnghmc import payoff
@@ -16,6 +18,7 @@ PAGES = {
     "docs/models.md": 2,
     "docs/payoff.md": 1,
     "docs/stores.md": 1,
+    "docs/frontends/bambi.md": 1,
     "docs/frontends/callable.md": 1,
     "docs/frontends/jax.md": 1,
     "docs/frontends/numpyro.md": 1,
@@ -78,6 +81,30 @@ def test_the_payoff_page_explains_the_estimate_as_it_is_made():
         f"{payoff.LEARNING_SECONDS:g} s to compile and to fit, {payoff.ROUNDS_OF_GRADIENTS} "
     )
     assert said["by learning"].endswith(f"{payoff.LEARNED_STEPS_A_DRAW} learned steps")
+
+
+def pinned(package, python):
+    """The version that the requirements pin for a Python."""
+    lines = "".join(path.read_text() for path in (ROOT / "requirements").glob("*.txt"))
+    pins = re.findall(rf"^({package}==[^\\\n]+)", lines, re.MULTILINE)
+    fitting = [
+        pin.specifier
+        for pin in map(Requirement, pins)
+        if pin.marker is None or pin.marker.evaluate({"python_full_version": f"{python}.1"})
+    ]
+    (version,) = {str(specifier).removeprefix("==") for specifier in fitting}
+    return version
+
+
+def test_the_readme_names_the_versions_that_are_tested():
+    told = {}
+    for pythons, *versions in rows("README.md", "Python | JAX"):
+        told |= dict.fromkeys(pythons.split(", "), versions)
+    packages = ("jax", "arviz", "pymc", "bambi", "numpyro")
+    assert told == {python: [pinned(package, python) for package in packages] for python in told}
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    kinds = [kind.rpartition(" :: ")[2] for kind in project["classifiers"] if "Python ::" in kind]
+    assert list(told) == kinds
 
 
 def test_every_public_name_is_in_the_reference_once():

@@ -11,6 +11,7 @@ LAYERS = [
     "files",
     "description",
     "provenance",
+    "arviz_versions",
     "compilation",
     "memory",
     "mass_matrix",

@@ -179,7 +179,7 @@ def test_ctrl_c_returns_the_draws_made_so_far(when):
         assert made == 0
         assert 0 < run.warmup_draws.shape[1] < 50
         assert np.isnan(run.acceptance)
-        assert list(run.to_arviz().groups()) == ["warmup_posterior", "warmup_sample_stats"]
+        assert list(run.to_tree().children) == ["warmup_posterior", "warmup_sample_stats"]
     else:
         assert 0 < made < 1000
         assert run.to_arviz().posterior.sizes["draw"] == made

@@ -12,7 +12,7 @@ from nnghmc.assessment import Assessment, assess  # noqa: E402
 from nnghmc.automatic import Automatic  # noqa: E402
 from nnghmc.comparison import Comparison, compare  # noqa: E402
 from nnghmc.errors import NnghmcError  # noqa: E402
-from nnghmc.frontends import from_callable, from_numpyro, from_pymc  # noqa: E402
+from nnghmc.frontends import from_bambi, from_callable, from_numpyro, from_pymc  # noqa: E402
 from nnghmc.kernels import hmc, simulate, true_gradient_hmc  # noqa: E402
 from nnghmc.methods import MiniBatches  # noqa: E402
 from nnghmc.payoff import Estimate  # noqa: E402
@@ -60,6 +60,7 @@ __all__ = [
     "compare",
     "estimate",
     "fit",
+    "from_bambi",
     "from_callable",
     "from_log_density",
     "from_numpyro",

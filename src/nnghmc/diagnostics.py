@@ -1,11 +1,9 @@
 """Effective sample sizes and R-hat by ArviZ, the paper's formula, and what to say of them."""
 
-import logging
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
-from types import ModuleType
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -16,40 +14,26 @@ LARGEST_RHAT = 1.01
 LEAST_ESS_A_CHAIN = 100
 LEAST_ACCEPTANCE = 0.2
 LEAST_DRAWS_FOR_TAILS = 200
+TAILS = (0.05, 0.95)
+"""The quantiles whose effective sample size is that of the tails, as in Stan."""
 LEAST_BFMI, LEAST_DRAWS_FOR_BFMI = 0.6, 100
 """Stan's users know 0.3 for a single chain; the mean over chains can be judged more closely."""
 LONGEST_STAY = 100
 """Draws in a row in one place; where a fifth is accepted, chance alone never does that."""
 
 
-def load_arviz() -> ModuleType:
-    """ArviZ, loaded when first needed: it takes seconds, and announces its 1.0 once a day."""
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message=r"\nArviZ is undergoing", category=FutureWarning)
-        import arviz
-
-    return arviz
-
-
 @contextmanager
-def quiet_arviz() -> Iterator[ModuleType]:
-    """ArviZ without its remarks on few chains, few draws and chains that never moved.
+def _array_statistics() -> Iterator[Any]:
+    """ArviZ's statistics of plain arrays, without its remarks on chains that never moved.
 
-    What there is to say about them, the notes of a run say in our words. And without Numba, which
-    PyMC brings along: with it, ArviZ 0.23 fails on the error of a standard deviation.
+    They are loaded when first needed, which takes a second. What there is to say about few chains
+    or few draws, the notes of a run say.
     """
-    arviz = load_arviz()
-    logger = arviz._log  # not the one of its name: ArviZ makes its own, past the registry
-    level, with_numba = logger.level, arviz.Numba.numba_flag
-    logger.setLevel(logging.ERROR)
-    arviz.Numba.numba_flag = False
-    try:
-        with np.errstate(all="ignore"), warnings.catch_warnings():
-            warnings.filterwarnings("ignore", module=r"arviz\.", category=UserWarning)
-            yield arviz
-    finally:
-        logger.setLevel(level)
-        arviz.Numba.numba_flag = with_numba
+    from arviz_stats.base import array_stats
+
+    with np.errstate(all="ignore"), warnings.catch_warnings():
+        warnings.filterwarnings("ignore", module=r"arviz_stats\.", category=UserWarning)
+        yield array_stats
 
 
 def bulk_ess(draws: np.ndarray) -> np.ndarray:
@@ -58,8 +42,8 @@ def bulk_ess(draws: np.ndarray) -> np.ndarray:
 
 
 def tail_ess(draws: np.ndarray) -> np.ndarray:
-    """ArviZ's tail effective sample size of each coordinate."""
-    return _where_moving(draws, _each_coordinate("ess", draws, method="tail"))
+    """ArviZ's effective sample size of the less certain of two tail quantiles, `TAILS`."""
+    return _where_moving(draws, _each_coordinate("ess", draws, method="tail", prob=TAILS))
 
 
 def rhat(draws: np.ndarray) -> np.ndarray:
@@ -87,14 +71,29 @@ def split_rhat(draws: np.ndarray) -> np.ndarray:
 
 
 def standard_errors(draws: np.ndarray, of: str = "mean") -> np.ndarray:
-    """ArviZ's Monte Carlo standard errors of the "mean" or the "std" of each coordinate."""
-    return _each_coordinate("mcse", draws, method={"mean": "mean", "std": "sd"}[of])
+    """ArviZ's Monte Carlo standard errors of the "mean" or the "std" of each coordinate.
+
+    That of a standard deviation follows from that of the mean square: the version of ArviZ for
+    Python 3.11 takes the autocorrelation of the draws for that of their squares.
+    """
+    if of == "mean":
+        return _each_coordinate("mcse", draws, method="mean")
+    squares = (draws - draws.mean(axis=(0, 1))) ** 2
+    with np.errstate(all="ignore"):
+        return standard_errors(squares) / (2 * np.sqrt(squares.mean(axis=(0, 1))))
 
 
-def _each_coordinate(statistic: str, draws: np.ndarray, **options: str) -> np.ndarray:
-    with quiet_arviz() as arviz:
-        dataset = arviz.convert_to_dataset({"x": draws})
-        return np.asarray(getattr(arviz, statistic)(dataset, **options)["x"])
+def _each_coordinate(statistic: str, draws: np.ndarray, **options: Any) -> np.ndarray:
+    with _array_statistics() as statistics:
+        function = getattr(statistics, statistic)
+        return np.asarray(function(draws, chain_axis=0, draw_axis=1, **options))
+
+
+def density(values: np.ndarray, points: int) -> tuple[np.ndarray, np.ndarray]:
+    """ArviZ's kernel density estimate of a one-dimensional array, on a grid of so many points."""
+    with _array_statistics() as statistics:
+        grid, heights, _ = statistics.kde(values, grid_len=points)
+    return grid, heights
 
 
 def _where_moving(draws: np.ndarray, sizes: np.ndarray) -> np.ndarray:
@@ -110,8 +109,8 @@ def tail_shapes(draws: np.ndarray) -> np.ndarray:
     flat = draws.reshape(-1, draws.shape[2])
     away = np.abs(flat - np.median(flat, axis=0))
     logarithms = np.log(np.maximum(away, np.finfo(float).tiny))
-    with quiet_arviz() as arviz:
-        return np.array([float(arviz.psislw(column)[1]) for column in logarithms.T])
+    with _array_statistics() as statistics:
+        return np.asarray(statistics.psislw(-logarithms, axis=0)[1])  # it takes minus log weights
 
 
 def longest_stay(log_densities: np.ndarray) -> int:
@@ -124,10 +123,10 @@ def longest_stay(log_densities: np.ndarray) -> int:
     return longest
 
 
-def mean_bfmi(energies: np.ndarray) -> float:
-    """ArviZ's estimated Bayesian fraction of missing information of energies (chains, draws)."""
-    with quiet_arviz() as arviz:
-        return float(np.mean(arviz.bfmi(energies)))
+def bfmi(energies: np.ndarray) -> np.ndarray:
+    """ArviZ's Bayesian fraction of missing information by chain, of energies (chains, draws)."""
+    with _array_statistics() as statistics:
+        return np.asarray(statistics.bfmi(energies, chain_axis=0, draw_axis=1))
 
 
 class Convergence(NamedTuple):
@@ -248,7 +247,7 @@ def _heavy_tails(draws: np.ndarray, coordinate_names: list[str]) -> list[str]:
 
 
 def _slow_energies(energies: np.ndarray) -> list[str]:
-    if energies.size < LEAST_DRAWS_FOR_BFMI or not (found := mean_bfmi(energies)) < LEAST_BFMI:
+    if energies.size < LEAST_DRAWS_FOR_BFMI or not (found := bfmi(energies).mean()) < LEAST_BFMI:
         return []
     return [
         f"E-BFMI is {found:.2f}, below {LEAST_BFMI}: from draw to draw the energy changes too "

@@ -9,9 +9,10 @@ from typing import Any
 
 from nnghmc.errors import NnghmcError, TargetError, line_in_file
 from nnghmc.frontends import (
+    MODELS,
     as_posterior,
+    is_model,
     is_numpyro_model,
-    is_pymc_model,
     run_as_numpyro_model,
 )
 from nnghmc.paper.targets import TARGETS
@@ -19,8 +20,8 @@ from nnghmc.posterior import Posterior
 
 FORMS = (
     f"a built-in name ({', '.join(TARGETS)}), `file.py:name` or `package.module:name`, "
-    "where name is a Posterior, a PyMC model, a NumPyro model without arguments, or a function "
-    "without arguments that returns one of these"
+    f"where name is {MODELS}, a NumPyro model without arguments, or a function without arguments "
+    "that returns one of these"
 )
 
 
@@ -49,21 +50,17 @@ def _found(target: str) -> Posterior:
 
 def _resolved(source: str, name: str, found: Any) -> Any:
     """What a name stands for: what it returns, if it is a function but no model itself."""
-    if not callable(found) or _is_model(found):
+    if not callable(found) or is_model(found):
         return found
     has_sites, returned = _called(source, name, found)
-    return found if has_sites and not _is_model(returned) else returned
-
-
-def _is_model(found: Any) -> bool:
-    return isinstance(found, Posterior) or is_pymc_model(found)
+    return found if has_sites and not is_model(returned) else returned
 
 
 def _as_posterior(target: str, found: Any) -> Posterior:
-    if _is_model(found) or is_numpyro_model(found):
+    if is_model(found) or is_numpyro_model(found):
         return as_posterior(found)
     raise TargetError(
-        f"TARGET must name a Posterior, a PyMC model or a NumPyro model, and {target} is of type "
+        f"TARGET must name {MODELS} or a NumPyro model, and {target} is of type "
         f"{type(found).__name__}. Make one with nnghmc.Posterior(...) or "
         "nnghmc.from_log_density(...)."
     )
@@ -113,5 +110,5 @@ def _called(source: str, name: str, function: Any) -> tuple[bool, Any]:
 
 
 def _posteriors_in(module: ModuleType) -> str:
-    names = [name for name, value in vars(module).items() if _is_model(value)]
+    names = [name for name, value in vars(module).items() if is_model(value)]
     return f"It has {', '.join(names)}." if names else "It has no Posterior at all."

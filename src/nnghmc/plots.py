@@ -9,13 +9,14 @@ import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.patches import Patch
+from matplotlib.lines import Line2D
 
-from nnghmc.diagnostics import quiet_arviz
+from nnghmc.diagnostics import density
 from nnghmc.kernels import simulate
 from nnghmc.run import Run
 
 MOST_SCALARS = 12
+POINTS_OF_A_DENSITY = 150
 COLOURS = ("#3b6fb6", "#d1701f", "#4a9a5b", "#8a5aa8")
 
 Bounds = tuple[tuple[float, float], tuple[float, float]]
@@ -23,49 +24,65 @@ Bounds = tuple[tuple[float, float], tuple[float, float]]
 
 
 def trace(run: Run) -> Figure:
-    """Densities and traces of the first variables, by ArviZ."""
+    """Densities and traces of the first variables, a colour for each chain."""
     scalars = labelled_scalars(run)
     shown = _first(scalars)
-    with quiet_arviz() as arviz:
-        axes = arviz.plot_trace(
-            shown, chain_prop="color", figsize=(10, 1 + 1.8 * len(shown)), legend=False
-        )
+    figure, axes = plt.subplots(
+        len(shown), 2, figsize=(10, 1 + 1.8 * len(shown)), squeeze=False, layout="constrained"
+    )
+    for (left, right), (name, draws) in zip(axes, shown.items(), strict=True):
+        for chain, values in enumerate(draws):
+            colour = COLOURS[chain % len(COLOURS)]
+            draw_density(left, values, colour)
+            right.plot(values, color=colour, linewidth=0.5, alpha=0.6)
+        for axis in (left, right):
+            axis.set_title(name)
+            axis.margins(x=0)
+        left.set_yticks([])
+        left.set_ylabel("density")
     axes[-1, 1].set_xlabel("draw")
-    figure = axes.flat[0].figure
     which = f", first {len(shown)} of {len(scalars)}" if len(shown) < len(scalars) else ""
     figure.suptitle(f"{run.title}: densities and traces, a colour a chain{which}")
-    figure.tight_layout()
     return figure
 
 
 def marginals(*runs: Run) -> Figure:
-    """Marginal densities of the first variables, the runs over each other, by ArviZ."""
+    """Marginal densities of the first variables, the runs over each other."""
     scalars = [_first(labelled_scalars(run)) for run in runs]
-    count = len(scalars[0])
-    columns = min(count, 4)
-    rows = -(-count // columns)
-    colours = [COLOURS[i % len(COLOURS)] for i in range(len(runs))]
-    with quiet_arviz() as arviz:
-        axes = arviz.plot_density(
-            scalars,
-            data_labels=[run.title for run in runs],
-            colors=colours,
-            grid=(rows, columns),
-            hdi_prob=0.999,
-            point_estimate=None,
-            hdi_markers="",
-            figsize=(3.2 * columns, 2.6 * rows),
-        )
-    for axis in axes.flat:
-        if axis.get_legend() is not None:
-            axis.get_legend().remove()
+    names = list(scalars[0])
+    columns = min(len(names), 4)
+    rows = -(-len(names) // columns)
+    figure, axes = plt.subplots(
+        rows,
+        columns,
+        figsize=(3.2 * columns, 0.4 + 2.6 * rows),
+        squeeze=False,
+        layout="constrained",
+    )
+    for axis in axes.flat[len(names) :]:
+        axis.remove()
+    for axis, name in zip(axes.flat, names, strict=False):
+        for number, values in enumerate(part[name] for part in scalars):
+            draw_density(axis, values.ravel(), COLOURS[number % len(COLOURS)])
+        axis.set_title(name)
         axis.set_yticks([])
         axis.set_ylabel("density")
-    figure = axes.flat[0].figure
-    handles = [Patch(color=c, label=run.title) for c, run in zip(colours, runs, strict=True)]
-    figure.tight_layout(rect=(0, 0, 1, 1 - 0.3 / figure.get_figheight()))
-    figure.legend(handles=handles, loc="upper center", ncols=len(runs), frameon=False)
+    handles = [
+        Line2D([], [], color=COLOURS[number % len(COLOURS)], label=run.title)
+        for number, run in enumerate(runs)
+    ]
+    figure.legend(handles=handles, loc="outside upper center", ncols=len(runs), frameon=False)
     return figure
+
+
+def draw_density(axis: Axes, values: np.ndarray, colour: str, sideways: bool = False) -> None:
+    """Draw a density estimate; nothing for values that have no density."""
+    finite = values[np.isfinite(values)]
+    if finite.size < 2 or np.ptp(finite) == 0:
+        return
+    grid, heights = density(finite, POINTS_OF_A_DENSITY)
+    places = (heights, grid) if sideways else (grid, heights)
+    axis.plot(*places, color=colour, linewidth=1)
 
 
 def _first(scalars: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
@@ -74,13 +91,13 @@ def _first(scalars: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
 
 def labelled_scalars(run: Run) -> dict[str, np.ndarray]:
     """The reported variables of a run taken apart, (chains, draws) each."""
-    return scalars_of(run.to_arviz().posterior)
+    return scalars_of(run.to_tree()["posterior"])
 
 
 def scalars_of(variables: Any) -> dict[str, np.ndarray]:
-    """Variables of an xarray Dataset taken apart, (chains, draws) each, named as ArviZ's tables."""
+    """Variables of a group of draws taken apart, (chains, draws) each, named as ArviZ's tables."""
     scalars = {}
-    for name, values in variables.items():
+    for name, values in variables.data_vars.items():
         axes = values.dims[2:]
         labels = [[str(label) for label in values[axis].values] for axis in axes]
         array = values.values

@@ -3,20 +3,24 @@
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 import pandas as pd
 
+from nnghmc import arviz_versions
 from nnghmc.chains import History
 from nnghmc.cost import PHASES, Cost, PhaseCost
-from nnghmc.diagnostics import Convergence, judgements, quiet_arviz, remedies_for
+from nnghmc.diagnostics import Convergence, judgements, remedies_for
 from nnghmc.errors import SettingsError
 from nnghmc.methods import METHODS
 from nnghmc.payoff import Estimate, in_words
 from nnghmc.posterior import Posterior
 from nnghmc.schedule import Decision
 from nnghmc.surrogates import MODELS, GradientData, Surrogate
+
+if TYPE_CHECKING:  # it takes long to load, and only results need it
+    from xarray import DataTree
 
 SHORT_NAMES = {kind.__name__: name for name, kind in MODELS.items()}
 NOT_EXACT = (
@@ -153,13 +157,22 @@ class Run:
         return title if name == "default" else f"{title}, {name}"
 
     def to_arviz(self, log_likelihood: bool = False, posterior_predictive: bool = False) -> Any:
-        """An ArviZ InferenceData: named variables, sample_stats, warm-up in its own groups.
+        """What your ArviZ works with: a DataTree with ArviZ 1, an InferenceData with ArviZ 0.23.
+
+        It has named variables, sample_stats, and the warm-up in groups of its own.
 
         Args:
             log_likelihood: add the log likelihood of every observation at every draw, which
                 `arviz.loo` and `arviz.compare` need.
-            posterior_predictive: add one simulated data set a draw, for `arviz.plot_ppc`.
+            posterior_predictive: add one simulated data set a draw, for `arviz.plot_ppc_dist`
+                (`arviz.plot_ppc` of ArviZ 0.23).
         """
+        return arviz_versions.for_users_arviz(self.to_tree(log_likelihood, posterior_predictive))
+
+    def to_tree(
+        self, log_likelihood: bool = False, posterior_predictive: bool = False
+    ) -> "DataTree":
+        """The same as a DataTree of xarray, whichever ArviZ there is."""
         groups: dict[str, Any] = {}
         if self.kept.size:
             groups["posterior"] = self.posterior.variables(self.draws)
@@ -181,13 +194,12 @@ class Run:
             "exact": int(self.exact),
             "sampling_time": self.cost.total.seconds,
         }
-        with quiet_arviz() as arviz:
-            data = arviz.from_dict(
-                **groups, coords=self.posterior.coords, dims=self.posterior.dims, save_warmup=True
-            )
-        for group in data.groups():
-            data[group].attrs.update(attributes)
-        return data
+        return arviz_versions.tree_of(
+            groups,
+            coords=self.posterior.coords,
+            dims=self.posterior.dims,
+            attrs=dict.fromkeys(groups, attributes),
+        )
 
     def _of_the_observations(self, log_likelihood: bool, predictive: bool) -> dict[str, Any]:
         """The groups that take an evaluation of the model at every draw, where asked for."""
@@ -213,11 +225,10 @@ class Run:
         }
 
     def summary(self) -> pd.DataFrame:
-        """Mean, standard deviation, interval, Monte Carlo error, ESS and R-hat by variable."""
+        """ArviZ's table: mean, sd, interval, Monte Carlo error, ESS and R-hat by variable."""
         if not self.kept.size:
             raise SettingsError("a summary needs draws, and this run was interrupted before any.")
-        with quiet_arviz() as arviz:
-            return arviz.summary(self.to_arviz())
+        return arviz_versions.summary(self.to_tree())
 
     def __str__(self) -> str:
         chains, draws, dim = self.kept.num_chains, self.kept.length, self.posterior.dim

@@ -13,7 +13,7 @@ from numpyro.handlers import condition
 
 from nnghmc import Posterior, estimate, sample
 from nnghmc.errors import PosteriorError, TargetError
-from nnghmc.frontends import as_posterior, from_numpyro, from_pymc
+from nnghmc.frontends import as_posterior, from_bambi, from_numpyro, from_pymc
 from nnghmc.loading import load_target
 
 Y = np.array([0.3, -0.4, 1.2])
@@ -51,7 +51,11 @@ def test_every_form_is_accepted():
         (
             lambda: 3,
             {},
-            ["a Posterior, a PyMC model, or a NumPyro model", "got int", "from_log_density"],
+            [
+                "a Posterior, a PyMC model, a Bambi model, or a NumPyro model",
+                "got int",
+                "from_log_density",
+            ],
         ),
         (lambda: dict, {}, ["got the class dict"]),
         (lambda: pymc_model, {}, ["no numpyro.sample site"]),
@@ -87,7 +91,10 @@ def test_models_are_sampled_and_estimated_as_they_are():
     assert "NUTS is the faster way" in str(estimate(numpyro_model, model_kwargs={"y": Y}))
 
 
-@pytest.mark.parametrize(("package", "front_end"), [("pymc", from_pymc), ("numpyro", from_numpyro)])
+@pytest.mark.parametrize(
+    ("package", "front_end"),
+    [("pymc", from_pymc), ("numpyro", from_numpyro), ("bambi", from_bambi)],
+)
 def test_a_package_that_is_missing_is_named_with_its_remedy(monkeypatch, package, front_end):
     monkeypatch.setitem(sys.modules, package, None)  # what Python does when there is none
     with pytest.raises(PosteriorError) as caught:
@@ -108,7 +115,7 @@ def test_a_package_that_fails_for_its_own_reasons_is_not_called_missing(monkeypa
 def test_packages_are_not_loaded_before_they_are_needed(monkeypatch):
     """The front ends' own files import them, so nothing of ours may import these files."""
     kept = dict(sys.modules)
-    strangers = ("nnghmc", "pymc", "numpyro", "pytensor")
+    strangers = ("nnghmc", "bambi", "pymc", "numpyro", "pytensor")
     for name in list(sys.modules):
         if name.split(".")[0] in strangers:
             monkeypatch.delitem(sys.modules, name)
@@ -184,7 +191,7 @@ def test_a_target_may_name_any_of_them(file, name):
     ("name", "words"),
     [
         ("with_arguments", ["with_arguments()", "failed", "missing 1 required"]),
-        ("returns_a_number", ["a PyMC model or a NumPyro model", "int"]),
+        ("returns_a_number", ["a Bambi model or a NumPyro model", "int"]),
         ("absent", ["has no 'absent'", "in_pymc"]),
     ],
 )

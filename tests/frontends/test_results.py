@@ -14,7 +14,7 @@ from jax.scipy.stats import norm as normal
 from scipy import stats
 
 from nnghmc import Posterior, from_log_density, sample
-from nnghmc.diagnostics import load_arviz
+from nnghmc.arviz_versions import load_arviz
 from nnghmc.errors import PosteriorError
 
 az = load_arviz()
@@ -82,12 +82,13 @@ def test_groups_hold_the_observations_with_their_dims(results):
 def test_arviz_takes_them_as_pymc_own(results):
     table = az.compare(results)
     assert set(table.index) == set(results)
-    assert np.ptp(table["elpd_loo"]) < 0.3
-    assert not table["warning"].any()
+    assert np.ptp(table["elpd" if "elpd" in table else "elpd_loo"].astype(float)) < 0.3
+    check_predictions = getattr(az, "plot_ppc_dist", None) or az.plot_ppc
     for data in results.values():
         assert list(az.summary(data, kind="stats").index) == ["a"]
-        (axes,) = np.ravel(az.plot_ppc(data, num_pp_samples=5, random_seed=0))
-        assert "y" in axes.get_xlabel()
+        assert not az.loo(data).warning
+        check_predictions(data)
+        assert plt.gcf().axes[0].lines
         az.plot_trace(data)
     plt.close("all")
 
@@ -98,7 +99,7 @@ def test_without_asking_nothing_is_evaluated(runs):
 
     posterior = in_jax()
     posterior.log_likelihoods = posterior.predictions = never
-    groups = replace(runs["JAX"], posterior=posterior).to_arviz().groups()
+    groups = replace(runs["JAX"], posterior=posterior).to_tree().children
     assert {"observed_data", "constant_data"} <= set(groups)
     assert not {"log_likelihood", "posterior_predictive"} & set(groups)
 

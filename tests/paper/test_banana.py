@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from nnghmc.diagnostics import load_arviz
+from nnghmc.diagnostics import standard_errors
 from nnghmc.paper.banana import CHAINS, COLLECTED_DRAWS, NUM_STEPS, run_banana
 from nnghmc.paper.targets import Banana
 
@@ -41,10 +41,9 @@ def functionals(draws):
 
 
 def mean_and_error(draws):
-    arviz = load_arviz()
     values = functionals(draws)
-    errors = arviz.mcse(arviz.convert_to_dataset(values))
-    return {name: (values[name].mean(), float(errors[name])) for name in values}
+    errors = standard_errors(np.stack(list(values.values()), axis=-1))
+    return {name: (values[name].mean(), error) for name, error in zip(values, errors, strict=True)}
 
 
 def assert_within_error(differences, errors):

@@ -15,12 +15,19 @@ from nnghmc.errors import PosteriorError
 from nnghmc.frontends.callable import from_callable
 from nnghmc.posterior import Posterior
 
-__all__ = ["as_posterior", "from_callable", "from_numpyro", "from_pymc", "run_as_numpyro_model"]
+__all__ = [
+    "as_posterior",
+    "from_bambi",
+    "from_callable",
+    "from_numpyro",
+    "from_pymc",
+    "run_as_numpyro_model",
+]
 
-TITLES = {"numpyro": "NumPyro", "pymc": "PyMC"}
+TITLES = {"bambi": "Bambi", "numpyro": "NumPyro", "pymc": "PyMC"}
+MODELS = "a Posterior, a PyMC model, a Bambi model"
 ACCEPTED = (
-    "a Posterior, a PyMC model, or a NumPyro model (a function, with its arguments as model_args "
-    "and model_kwargs)"
+    f"{MODELS}, or a NumPyro model (a function, with its arguments as model_args and model_kwargs)"
 )
 REMEDY = (
     "Make a Posterior of anything else with nnghmc.Posterior, nnghmc.from_log_density or "
@@ -62,13 +69,29 @@ def from_pymc(model: Any) -> Posterior:
     return _front_end("pymc").from_pymc(model)
 
 
+def from_bambi(model: Any) -> Posterior:
+    """A posterior from a Bambi model, through the PyMC model that Bambi builds of it.
+
+    Results have the names and dims that `model.fit` gives them: the intercept is that of predictors
+    as they are, not centred, and neither the offsets of group effects nor the parameters of every
+    single response are among them. `model.predict` takes them.
+
+    Args:
+        model: a `bambi.Model`; it is built if it is not yet.
+
+    Returns:
+        A `Posterior` that also knows the log likelihood of every observation and simulated data.
+    """
+    return _front_end("bambi").from_bambi(model)
+
+
 def as_posterior(
     model: Any, model_args: Sequence[Any] = (), model_kwargs: Mapping[str, Any] | None = None
 ) -> Posterior:
-    """The posterior that a user's object stands for: itself, a PyMC model or a NumPyro model."""
+    """The posterior that a user's object stands for: itself, or a model of a front end."""
     if is_numpyro_model(model):
         return from_numpyro(model, *model_args, **(model_kwargs or {}))
-    if not isinstance(model, Posterior) and not is_pymc_model(model):
+    if not is_model(model):
         kind = f"the class {model.__name__}" if isinstance(model, type) else type(model).__name__
         raise PosteriorError(f"what to sample must be {ACCEPTED}; got {kind}. {REMEDY}")
     if model_args or model_kwargs:
@@ -76,13 +99,22 @@ def as_posterior(
             "model_args and model_kwargs are the arguments of a NumPyro model, and a "
             f"{type(model).__name__} takes none; leave them out."
         )
-    return model if isinstance(model, Posterior) else from_pymc(model)
+    if isinstance(model, Posterior):
+        return model
+    return from_bambi(model) if _is_model_of("bambi", model) else from_pymc(model)
 
 
-def is_pymc_model(model: Any) -> bool:
-    """Whether it is a `pymc.Model`; there is none before PyMC is loaded."""
-    pymc = sys.modules.get("pymc")
-    return pymc is not None and isinstance(model, pymc.Model)
+def is_model(found: Any) -> bool:
+    """Whether it is a posterior, or an object that a front end makes one of."""
+    return isinstance(found, Posterior) or any(
+        _is_model_of(package, found) for package in ("bambi", "pymc")
+    )
+
+
+def _is_model_of(package: str, found: Any) -> bool:
+    """Whether it is the `Model` of a package; there is none before the package is loaded."""
+    module = sys.modules.get(package)
+    return module is not None and isinstance(found, module.Model)
 
 
 def is_numpyro_model(model: Any) -> bool:

@@ -8,7 +8,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-import arviz
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -29,15 +28,24 @@ from pytensor.tensor.random.type import RandomType
 from pytensor.tensor.type import TensorType
 from pytensor.tensor.variable import TensorConstant
 
+from nnghmc.arviz_versions import for_users_arviz, tree_of
 from nnghmc.errors import PosteriorError
 from nnghmc.frontends.inputs import with_most_inputs
 from nnghmc.frontends.starting import starting_point
 from nnghmc.model_checks import shapes_of
 from nnghmc.posterior import PREDICTIONS, Posterior, WithoutData
 from nnghmc.precision import position_dtype
+from nnghmc.quantities import Quantities
 
 LARGE = 64
 """Elements from which on an array of the model is an input of compiled code."""
+
+Natural = Callable[[PyTree], dict[str, Array]]
+"""From the unconstrained parameters to the variables of the model, by name."""
+Dims = dict[str, list[str]]
+"""The names of the axes of each variable that has any."""
+Report = Callable[[Natural, Dims], tuple[Natural, Dims]]
+"""From the variables of a model and their axes to those that are reported, and theirs."""
 
 
 @contextmanager
@@ -63,13 +71,20 @@ def from_pymc(model: pymc.Model) -> Posterior:
     """A posterior from a PyMC model; see `nnghmc.from_pymc`."""
     if not isinstance(model, pymc.Model):
         raise PosteriorError(f"from_pymc needs a pymc.Model, got {type(model).__name__}.")
+    return posterior_of(model)
+
+
+def posterior_of(
+    model: pymc.Model, report: Report = lambda natural, dims: (natural, dims)
+) -> Posterior:
+    """A posterior from a PyMC model; `report` may change what is reported of each draw."""
     _check_variables(model)
     suggested = _initial_point(model)
     frozen = _frozen(model)
     translator = _Translator(frozen, suggested)
     log_density = translator.graph({"logp": frozen.logp()}).first
     shapes_of("the PyMC model", log_density, suggested)  # or says what is wrong
-    return _PyMCPosterior(translator, log_density, starting_point(log_density, suggested))
+    return _PyMCPosterior(translator, log_density, starting_point(log_density, suggested), report)
 
 
 class _Graph(eqx.Module):
@@ -98,18 +113,24 @@ class _PyMCPosterior(Posterior):
     """A posterior whose simulated data PyMC makes itself."""
 
     def __init__(
-        self, translator: "_Translator", log_density: Callable[[PyTree], Array], initial: PyTree
+        self,
+        translator: "_Translator",
+        log_density: Callable[[PyTree], Array],
+        initial: PyTree,
+        report: Report,
     ) -> None:
         self._model = model = translator.model
-        reported = {
+        variables = {
             variable.name: variable
             for variable in model.unobserved_value_vars
             if not is_transformed_name(variable.name)
         }
-        constrain = translator.graph(reported).named
+        self._natural = natural = translator.graph(variables).named
         observed, constants = find_observations(model), find_constants(model)
-        shapes = jax.eval_shape(constrain, initial)
-        dims, coords = _labels(model, {**constants, **observed, **shapes})
+        shapes = jax.eval_shape(natural, initial)
+        self._labels = labels = _labels(model, {**constants, **observed, **shapes})
+        constrain, dims = report(natural, labels["dims"])
+        used = {axis for axes in dims.values() for axis in axes}
         super().__init__(
             WithoutData(log_density),
             None,
@@ -117,7 +138,7 @@ class _PyMCPosterior(Posterior):
             initial,
             constrain=constrain,
             dims=dims,
-            coords=coords,
+            coords={axis: part for axis, part in labels["coords"].items() if axis in used},
             observed=observed,
             constants=constants,
             pointwise=_pointwise(translator),
@@ -128,10 +149,11 @@ class _PyMCPosterior(Posterior):
         if not self.observed:
             raise PosteriorError("simulated data need observed variables; the model has none.")
         _check_nothing_else_shared(self._model)
-        draws: Any = {"posterior": self.variables(positions)}
+        everything = Quantities(self._natural, None, None, None, self.layout).reported
+        draws: Any = {"posterior": self._each(everything, positions)}
         if self.constants:  # PyMC compares them with what it finds
             draws["constant_data"] = self.constants
-        draws = arviz.from_dict(**draws, dims=self.dims, coords=self.coords)
+        draws = for_users_arviz(tree_of(draws, **self._labels))
         with _quiet(logging.getLogger("pymc")):
             return pymc.sample_posterior_predictive(
                 draws,
@@ -265,9 +287,7 @@ def _pointwise(translator: _Translator) -> Callable[..., dict[str, Array]] | Non
     return translator.graph(dict(zip(names, terms, strict=True))).of_observations
 
 
-def _labels(
-    model: pymc.Model, variables: Mapping[str, Any]
-) -> tuple[dict[str, list[str]], dict[str, list]]:
+def _labels(model: pymc.Model, variables: Mapping[str, Any]) -> dict[str, dict[str, list]]:
     """Names of axes and labels along them, as the model has them, of what the results hold."""
     dims: dict[str, list[str]] = {}
     lengths: dict[str, int] = {}
@@ -277,7 +297,8 @@ def _labels(
             lengths.update(zip(dims[name], np.shape(variables[name]), strict=True))
     labels = {axis: model.coords.get(axis) for axis in lengths}
     coords = {axis: list(part) for axis, part in labels.items() if part is not None}
-    return dims, {axis: part for axis, part in coords.items() if len(part) == lengths[axis]}
+    fitting = {axis: part for axis, part in coords.items() if len(part) == lengths[axis]}
+    return {"dims": dims, "coords": fitting}
 
 
 def _check_nothing_else_shared(model: pymc.Model) -> None:

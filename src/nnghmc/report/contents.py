@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -12,6 +12,9 @@ from nnghmc.provenance import provenance
 from nnghmc.run import Run
 from nnghmc.surrogates import Surrogate
 from nnghmc.surrogates.learned import all_gradients
+
+if TYPE_CHECKING:
+    from xarray import DataTree
 
 MOST_POINTS = 1000
 
@@ -103,7 +106,8 @@ class Contents:
         complete: False where the run was interrupted.
         seed: the seed.
         made: when, where and with which versions.
-        data: an ArviZ InferenceData, as of `Run.to_arviz`; groups without draws may be missing.
+        data: the draws in ArviZ's groups, as `Run.to_tree` has them; groups without draws may be
+            missing.
         cost: evaluations and seconds by phase.
         notes: what a person should know before using the draws; nothing if all is well.
         story: what was tried, found and decided, a line each.
@@ -121,7 +125,7 @@ class Contents:
     complete: bool
     seed: int
     made: str
-    data: Any
+    data: "DataTree"
     cost: Cost
     notes: tuple[str, ...] = ()
     story: tuple[str, ...] = ()
@@ -142,7 +146,7 @@ class Contents:
             complete=run.complete,
             seed=run.seed,
             made=provenance(),
-            data=run.to_arviz(),
+            data=run.to_tree(),
             cost=run.cost,
             notes=run.notes,
             story=(*run.story, *map(str, run.decisions)),
@@ -154,14 +158,12 @@ class Contents:
     @cached_property
     def scalars(self) -> dict[str, np.ndarray]:
         """The reported variables taken apart, (chains, draws) each; nothing without draws."""
-        return scalars_of(self.data.posterior) if "posterior" in self.data.groups() else {}
+        return scalars_of(self.data["posterior"]) if "posterior" in self.data else {}
 
     @property
     def draws(self) -> int:
         """Kept draws a chain."""
-        if "posterior" not in self.data.groups():
-            return 0
-        return int(self.data.posterior.sizes["draw"])
+        return int(self.data["posterior"].sizes["draw"]) if "posterior" in self.data else 0
 
     @property
     def all_phases(self) -> tuple[Phase, ...]:
@@ -185,7 +187,7 @@ class Contents:
         return np.concatenate([self._statistic(group, name) for group in groups], axis=1)
 
     def _statistic(self, group: str, name: str) -> np.ndarray:
-        if group not in self.data.groups() or name not in self.data[group]:
+        if group not in self.data or name not in self.data[group]:
             return np.empty((self.chains, 0))
         return np.asarray(self.data[group][name].values)
 

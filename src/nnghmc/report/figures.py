@@ -17,8 +17,8 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 from scipy.stats import rankdata
 
-from nnghmc.diagnostics import quiet_arviz
-from nnghmc.plots import COLOURS
+from nnghmc.diagnostics import density
+from nnghmc.plots import COLOURS, POINTS_OF_A_DENSITY, draw_density
 from nnghmc.report.contents import HeldOutGradients, Phase, Probe
 from nnghmc.run import counted
 
@@ -40,7 +40,6 @@ PIXELS_AN_INCH = 160
 """Of what is too dense to be drawn as lines."""
 MOST_POINTS_OF_A_TRACE = 40_000
 MOST_CHAINS_APART = 8
-POINTS_OF_A_DENSITY = 150
 MOST_BINS = 20
 MOST_STRETCHES = 100
 
@@ -100,7 +99,7 @@ def trace(name: str, draws: np.ndarray) -> Picture:
             )
         parts = draws if chains <= MOST_CHAINS_APART else draws.reshape(1, -1)
         for chain, values in enumerate(parts):
-            _draw_density(right, values, _colour(chain))
+            draw_density(right, values, _colour(chain), sideways=True)
         left.set_xlabel("draw")
         right.set_xticks([])
         right.set_xlabel("density")
@@ -113,21 +112,6 @@ def trace(name: str, draws: np.ndarray) -> Picture:
 def trace_stride(draws: np.ndarray) -> int:
     """Which draws are drawn: every so many."""
     return max(1, -(-draws.size // MOST_POINTS_OF_A_TRACE))
-
-
-def _draw_density(axis: Axes, values: np.ndarray, colour: str) -> None:
-    """Sideways; nothing for values that have no density."""
-    finite = values[np.isfinite(values)]
-    if finite.size < 2 or np.ptp(finite) == 0:
-        return
-    grid, density = _density(finite)
-    axis.plot(density, grid, color=colour, linewidth=1)
-
-
-def _density(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    with quiet_arviz() as arviz:
-        grid, density = arviz.kde(values, grid_len=POINTS_OF_A_DENSITY)
-    return grid, density
 
 
 def ranks(name: str, draws: np.ndarray) -> Picture | None:
@@ -181,9 +165,9 @@ def energy(energies: np.ndarray) -> Picture | None:
         axis = panel.axis()
         shown = {"energy, around its mean": energies.ravel() - energies.mean(), "change": changes}
         for number, (label, values) in enumerate(shown.items()):
-            grid, density = _density(values)
-            axis.fill_between(grid, density, color=_colour(number), alpha=0.35, linewidth=0)
-            axis.plot(grid, density, color=_colour(number), linewidth=1.2, label=label)
+            grid, heights = density(values, POINTS_OF_A_DENSITY)
+            axis.fill_between(grid, heights, color=_colour(number), alpha=0.35, linewidth=0)
+            axis.plot(grid, heights, color=_colour(number), linewidth=1.2, label=label)
         axis.set_yticks([])
         axis.set_ylabel("density")
         axis.set_xlabel("energy")

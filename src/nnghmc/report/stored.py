@@ -8,7 +8,7 @@ import numpy as np
 import xarray
 
 from nnghmc.cost import Cost
-from nnghmc.diagnostics import Convergence, judgements, quiet_arviz, remedies_for
+from nnghmc.diagnostics import Convergence, judgements, remedies_for
 from nnghmc.journal import damaged
 from nnghmc.report.contents import Contents, Fit
 from nnghmc.store import Store
@@ -35,7 +35,7 @@ def contents_of_store(folder: str | Path) -> Contents:
         complete=complete,
         seed=arguments["seed"],
         made=status.get("made", ""),
-        data=(data := _inference_data(store)),
+        data=(data := _draws(store)),
         cost=Cost.from_dict(status.get("cost", {})),
         notes=(*(() if complete else (GOES_ON,)), *_notes(status, data, coordinates)),
         story=(*status.get("story", ()), *status.get("decisions", ())),
@@ -43,26 +43,28 @@ def contents_of_store(folder: str | Path) -> Contents:
     )
 
 
-def _inference_data(store: Store) -> Any:
-    """All draws so far, as ArviZ takes them."""
+def _draws(store: Store) -> xarray.DataTree:
+    """All draws so far, in ArviZ's groups."""
     path = store.folder / DRAWS
-    with quiet_arviz() as arviz:
-        if not (path / ".zmetadata").exists():
-            return arviz.InferenceData()
-        try:
-            tree = xarray.open_datatree(path, engine="zarr").load()
-        except Exception as error:  # whatever a torn file leads Zarr to
-            raise damaged(store.folder, f"{DRAWS}: {error}") from None
-        return arviz.InferenceData.from_datatree(tree)
+    if not (path / ".zmetadata").exists():
+        return xarray.DataTree()
+    try:
+        return xarray.open_datatree(path, engine="zarr").load()
+    except Exception as error:  # whatever a torn file leads Zarr to
+        raise damaged(store.folder, f"{DRAWS}: {error}") from None
 
 
-def _notes(status: dict[str, Any], data: Any, coordinates: tuple[str, ...]) -> list[str]:
+def _notes(
+    status: dict[str, Any], data: xarray.DataTree, coordinates: tuple[str, ...]
+) -> list[str]:
     """What was remarked, and what the draws so far say."""
     remarks = list(status.get("remarks", ()))
-    if POSITIONS not in data.groups():
+    if POSITIONS not in data:
         return remarks
-    draws = data[POSITIONS][POSITION].values
-    stats = {str(name): np.asarray(values) for name, values in data.sample_stats.items()}
+    draws = np.asarray(data[POSITIONS][POSITION])
+    stats = {
+        str(name): np.asarray(values) for name, values in data["sample_stats"].data_vars.items()
+    }
     remedies = remedies_for(
         automatic=bool(status.get("story")), learned=bool(status.get("handed_over"))
     )

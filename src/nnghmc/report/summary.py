@@ -1,33 +1,45 @@
-"""The table of the reported variables, by ArviZ, and which of them need looking at first."""
+"""The table of the reported variables, and which of them need looking at first."""
 
 import numpy as np
 import pandas as pd
 
-from nnghmc.diagnostics import LARGEST_RHAT, LEAST_DRAWS, LEAST_ESS_A_CHAIN, quiet_arviz, rhat
+from nnghmc.diagnostics import (
+    LARGEST_RHAT,
+    LEAST_DRAWS,
+    LEAST_ESS_A_CHAIN,
+    TAILS,
+    Convergence,
+    standard_errors,
+)
 
 MOST_ROWS = 2000
 
 
 def summarised(scalars: dict[str, np.ndarray]) -> pd.DataFrame:
-    """ArviZ's summary of (chains, draws) each, a row a scalar, not rounded.
+    """Summarise (chains, draws) each in a row of its own, not rounded.
 
-    As in the notes of a run, R-hat of a single chain compares its halves, and what never moved has
-    no effective sample size.
+    Effective sample sizes and R-hat are those of the notes of a run: R-hat of a single chain
+    compares its halves, and what never moved has no effective sample size.
     """
     names = list(scalars)[:MOST_ROWS]
     draws = np.stack([scalars[name] for name in names], axis=-1).astype(float)
-    chains, number, _ = draws.shape
-    if number < LEAST_DRAWS:
+    if draws.shape[1] < LEAST_DRAWS:
         means, spreads = draws.mean(axis=(0, 1)), draws.std(axis=(0, 1))
         return pd.DataFrame({"mean": means, "sd": spreads}, index=names)
-    with quiet_arviz() as arviz:
-        table = arviz.summary(arviz.convert_to_dataset({"x": draws}), round_to="none")
-    table.index = pd.Index(names)
-    if chains == 1:
-        table["r_hat"] = rhat(draws)
-    still = np.ptp(draws, axis=1).max(axis=0) == 0
-    table.loc[still, ["ess_bulk", "ess_tail"]] = np.nan
-    return table
+    convergence = Convergence.of(draws)
+    low, high = np.quantile(draws, TAILS, axis=(0, 1))
+    columns = {
+        "mean": draws.mean(axis=(0, 1)),
+        "sd": draws.std(axis=(0, 1), ddof=1),
+        f"{TAILS[0]:.0%}": low,
+        f"{TAILS[1]:.0%}": high,
+        "mcse_mean": standard_errors(draws),
+        "mcse_sd": standard_errors(draws, of="std"),
+        "ess_bulk": convergence.bulk_ess,
+        "ess_tail": convergence.tail_ess,
+        "r_hat": convergence.rhat,
+    }
+    return pd.DataFrame(columns, index=names)
 
 
 def worst_first(table: pd.DataFrame) -> list[str]:

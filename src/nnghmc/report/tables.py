@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 
 from nnghmc.cost import PHASES, Cost, PhaseCost
-from nnghmc.diagnostics import quiet_arviz
+from nnghmc.diagnostics import bfmi
 from nnghmc.report.contents import Contents
 from nnghmc.report.markup import Html, element, joined
 from nnghmc.report.summary import is_doubtful
@@ -58,7 +58,7 @@ def count(value: float) -> str:
 
 
 def of_variables(caption: str, summary: pd.DataFrame, names: list[str], chains: int) -> Html:
-    """ArviZ's summary of these variables, what is doubtful marked."""
+    """The summary of these variables, what is doubtful marked."""
     columns = [str(column) for column in summary.columns]
     values = summary.loc[names].to_numpy(float)
     rows = (
@@ -127,8 +127,7 @@ def missing_information(energies: np.ndarray, chains: int) -> np.ndarray:
     """ArviZ's E-BFMI of each chain; NaN where there are no energies, or all are the same."""
     if energies.shape[1] < 2:
         return np.full(chains, np.nan)
-    with quiet_arviz() as arviz:
-        return np.asarray(arviz.bfmi(energies), float)
+    return bfmi(energies)
 
 
 def of_cost(cost: Cost) -> Html:
