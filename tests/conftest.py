@@ -8,16 +8,14 @@ from importlib.metadata import version
 # Most of the suite's time is XLA's: compiling takes half as long like this, and what is compiled
 # here runs for moments. Child processes inherit it. Must be said before JAX is loaded.
 QUICK_COMPILATION = "--xla_backend_optimization_level=1"
-JAX_0_10 = version("jaxlib").startswith("0.10.")
-if JAX_0_10:  # later ones have no such flag, and die of it
+if version("jaxlib").startswith("0.10."):  # later ones have no such flag, and die of it
     QUICK_COMPILATION += " --xla_cpu_use_fusion_emitters=false"
 os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} {QUICK_COMPILATION}".strip()
 # PyMC's own functions run for moments here too; compiling them with C takes many seconds.
 os.environ.setdefault("PYTENSOR_FLAGS", "mode=FAST_COMPILE,cxx=")
 
-# The same code is compiled in many tests, and in both workers: once is enough. Later versions of
-# JAX than 0.10 die now and then of writing it down (seen with 0.12), and compile faster.
-OWN_CACHE = JAX_0_10 and "JAX_COMPILATION_CACHE_DIR" not in os.environ
+# The same code is compiled in many tests, and in both workers: once is enough.
+OWN_CACHE = "JAX_COMPILATION_CACHE_DIR" not in os.environ
 if OWN_CACHE:
     os.environ["JAX_COMPILATION_CACHE_DIR"] = tempfile.mkdtemp(prefix="nnghmc-compiled-")
     os.environ["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "0.1"

@@ -33,12 +33,14 @@ def test_few_scalars_have_a_row_each():
     run = sample(banana(), 30, 2, method="hmc", num_steps=3, warmup=5, progress=False)
     figure = plots.trace(run)
     assert len(figure.axes) == 2 * 2
+    assert all(len(axis.lines) == 2 for axis in figure.axes)  # a chain each
     assert {axis.get_title() for axis in figure.axes} == {"x[0]", "x[1]"}
 
 
 def test_marginals_of_several_runs(wide_run):
     figure = plots.marginals(wide_run, wide_run)
     assert len(figure.axes) == plots.MOST_SCALARS
+    assert all(len(axis.lines) == 2 for axis in figure.axes)
     assert len(figure.legends[0].get_texts()) == 2
 
 

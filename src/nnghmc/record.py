@@ -15,6 +15,7 @@ from jaxtyping import Array, PRNGKeyArray
 
 from nnghmc.calls import Tally
 from nnghmc.chains import History, HistoryInMemory, Supervision, run_chains
+from nnghmc.compilation import make_room_for_compiled_code
 from nnghmc.cost import Cost, PhaseCost
 from nnghmc.errors import PosteriorError, PrecisionWarning, StoreError, positive_integer
 from nnghmc.interrupts import stop_on_interrupt
@@ -44,6 +45,7 @@ def supervised(
     store: Store | None = None,
 ) -> Iterator[Supervision]:
     """A progress bar, Ctrl-C as a request to stop, and a journal where there is a store."""
+    make_room_for_compiled_code()
     with ExitStack() as stack:
         journal = NoJournal()
         if store is not None:
