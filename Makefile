@@ -7,19 +7,23 @@ BIN := $(VENV)/bin
 SETUP := $(VENV)/.installed
 TOOLS := $(VENV)/.tools
 RIVALS := $(VENV)/.rivals
+PAPER := $(VENV)/.paper
 WRITING := $(VENV)/.writing
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: help demo test install check docs format lock clean bench quick reproduce
+.PHONY: help demo test test-fast install check docs format lock clean bench quick reproduce
 
 help:  ## Show this list
-	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 demo: $(SETUP)  ## Sample the paper's banana by HMC and NNgHMC; table and figures into output/demo
 	$(BIN)/nnghmc demo --out output/demo
 
 test: $(TOOLS)  ## Run the whole test suite, warnings as errors
-	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
+	$(BIN)/python -m pytest -n 2 --dist worksteal
+
+test-fast: $(TOOLS)  ## Run everything that needs no whole run: a minute
+	$(BIN)/python -m pytest -n 2 --dist worksteal -m "not whole_run"
 
 install: $(SETUP)  ## Make .venv with the package and its pinned dependencies
 
@@ -49,7 +53,7 @@ bench: $(RIVALS)  ## Measure everything, NUTS beside it: hours; writes benchmark
 	$(BIN)/python benchmarks/flat_memory.py
 	$(BIN)/python benchmarks/against_nuts.py
 
-reproduce: $(SETUP)  ## Repeat the paper's experiments in their quick form: half an hour; writes docs/reproduction.md
+reproduce: $(PAPER)  ## Repeat the paper's experiments in their quick form: half an hour; writes docs/reproduction.md
 	$(BIN)/nnghmc reproduce all --quick --out docs
 
 quick: $(RIVALS)  ## A few minutes of the benchmark against NUTS; writes nothing
@@ -65,7 +69,7 @@ lock:  ## Pin what pyproject.toml asks for and is not pinned yet; UPGRADE=--upgr
 
 # All end up in one environment, so the versions of all are found first. One file holds the pins of
 # every Python: markers tell which belong to which.
-GROUPS := build bench dev docs
+GROUPS := build bench dev docs paper
 ALL := build/lock/all.txt
 UPGRADE ?=
 COMPILE = build/lock/bin/uv pip compile $(UPGRADE) $(LOCK_OPTIONS)
@@ -89,6 +93,10 @@ $(TOOLS): $(SETUP) requirements/dev.txt
 
 $(RIVALS): $(SETUP) requirements/bench.txt
 	$(INSTALL) --require-hashes -r requirements/bench.txt
+	touch $@
+
+$(PAPER): $(SETUP) requirements/paper.txt
+	$(INSTALL) --require-hashes -r requirements/paper.txt
 	touch $@
 
 $(WRITING): $(SETUP) requirements/docs.txt

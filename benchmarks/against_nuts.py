@@ -1,13 +1,13 @@
-"""Against what a user would pick instead, whole runs; and whether our draws are right.
+"""Compare whole runs with the samplers a user would pick instead, and check our draws.
 
-The same posterior, chains, kept draws and precision. Each run is a process of its own, timed from
-the first compilation to the last draw: warm-up, collecting and training included, loading the
-libraries and the data not. The others start in the bulk and have their users' thousand draws of
-warm-up; ours starts where the posterior says, and its means and standard deviations are held
-against those of long reference runs (references.py).
+All samplers have the same posterior, chains, kept draws and precision. Each run is a process of its
+own, timed from the first compilation to the last draw. This includes warm-up, collecting and
+training, but not loading libraries and data. The others start in the typical set and have their
+users' thousand draws of warm-up. Ours starts where the posterior says, and its means and standard
+deviations are compared with those of long reference runs (references.py).
 
-What was measured is kept in output/against_nuts, so that hours of it can be made in parts: a run
-that is there is not made again, unless it is taken away.
+Measurements are stored in output/against_nuts, so that hours of them can be made in parts: a run
+whose file exists is not made again.
 
     NNGHMC_DATA=... python benchmarks/against_nuts.py [--quick] [--only TARGET ...]
 """
@@ -22,8 +22,8 @@ from pathlib import Path
 
 import numpy as np
 
-from nnghmc.diagnostics import LARGEST_RHAT, bulk_ess, rhat, standard_errors
-from nnghmc.provenance import provenance
+from nnghmc import diagnostics, provenance
+from nnghmc.run.notes import LARGEST_RHAT
 from processes import in_a_process, tell
 from references import comparable, reference
 from report import file_name, publish, table
@@ -44,9 +44,9 @@ KEPT = Path(__file__).parents[1] / "output" / "against_nuts"
 QUICK = ("Poisson 20,000 × 51", "eight schools", "banana")
 SEEDS, MORE_SEEDS = range(4), range(8)
 LONGEST = 1200
-"""Seconds; of a run that takes longer only this is known."""
+"""Seconds after which a run is stopped."""
 REPEATED = 30
-"""Seconds; what takes less is run with more seeds. What takes longer, with one, if not ours."""
+"""Seconds; shorter runs are repeated with more seeds, longer ones of other samplers are not."""
 
 
 def one_run(target, sampler, seed):
@@ -55,19 +55,19 @@ def one_run(target, sampler, seed):
     started = time.perf_counter()
     made = run(seed)
     seconds = time.perf_counter() - started
-    sizes = np.nan_to_num(bulk_ess(made.draws)) * WHOLE.draws / length.draws
+    sizes = np.nan_to_num(diagnostics.bulk_ess(made.draws)) * WHOLE.draws / length.draws
     gradients = made.gradients if length == WHOLE else gradients_of_a_whole_run(made, length)
     found = {
         "made": made_by(sampler),
-        "reckoned": length != WHOLE,
+        "extrapolated": length != WHOLE,
         "seconds": seconds * gradients / made.gradients,
         "lowest": float(sizes.min()),
         "median": float(np.median(sizes)),
-        "rhat": float(np.nanmax(rhat(made.draws))),
+        "rhat": float(np.nanmax(diagnostics.rhat(made.draws))),
         "gradients": gradients,
         "potentials": made.potentials,
         "title": made.run.title if made.run else "",
-        "notes": list(made.run.notes) if made.run else [],
+        "notes": list(map(str, made.run.notes)) if made.run else [],
     }
     if sampler == "nnghmc":
         found |= disagreement(target, made.draws)
@@ -75,17 +75,17 @@ def one_run(target, sampler, seed):
 
 
 def gradients_of_a_whole_run(made, length):
-    """As if a draw of warm-up took no more of them than one that is kept."""
+    """Extrapolate, as if a warm-up draw took no more gradients than a kept one."""
     return round(sum(WHOLE) * (made.gradients - made.before) / length.draws)
 
 
 def disagreement(target, draws):
-    """The largest distance from the reference, in units of the Monte Carlo error of both."""
+    """Return the largest distance from the reference, in units of the Monte Carlo error of both."""
     draws, known = comparable(target, draws), reference(target)
     ours = {"mean": draws.mean(axis=(0, 1)), "sd": draws.std(axis=(0, 1))}
 
     def largest(moment, name):
-        error = np.hypot(standard_errors(draws, of=name), known[f"{moment}_error"])
+        error = np.hypot(diagnostics.standard_errors(draws, of=name), known[f"{moment}_error"])
         return float(np.abs((ours[moment] - known[moment]) / error).max())
 
     return {
@@ -96,7 +96,7 @@ def disagreement(target, draws):
 
 
 def made_or_kept(target, sampler, seed, longest):
-    """A run in a process of its own, unless it was made before."""
+    """Make a run in a process of its own, unless its file exists; return what was measured."""
     version = fingerprint() if sampler == "nnghmc" else ""
     path = KEPT / (file_name(f"{target} {sampler} {seed} {version}") + ".json")
     if not path.exists():
@@ -115,7 +115,7 @@ def made_by(sampler):
 
 
 def all_runs(target, sampler, longest):
-    """Of one seed, and of as many more as there is time for."""
+    """Return the runs of one seed, and of as many more as there is time for."""
     first = made_or_kept(target, sampler, 0, longest)
     short = first.get("seconds", longest) < REPEATED
     seeds = MORE_SEEDS if short else SEEDS if sampler == "nnghmc" else range(1)
@@ -124,7 +124,7 @@ def all_runs(target, sampler, longest):
 
 @cache
 def fingerprint():
-    """Of our own code: runs of another version are not taken for those of this one."""
+    """Return a hash of our own code, so that runs of other versions are not taken for ours."""
     loaded = [
         module
         for name, module in sys.modules.items()
@@ -135,19 +135,19 @@ def fingerprint():
 
 
 def rate(found):
-    """Lowest ESS a second; where a run took too long, that of independent draws in that time."""
+    """Return the lowest ESS per second; a run that was stopped counts as independent draws."""
     if "longer_than" in found:
         return CHAINS * WHOLE.draws / found["longer_than"]
     return found["lowest"] / found["seconds"]
 
 
 def typical(runs):
-    """The run of the median rate, or the slower of two."""
+    """Return the run with the lower median of the rates."""
     return sorted(runs, key=rate)[(len(runs) - 1) // 2]
 
 
-def row(name, found, reckoned, ratios=("", "")):
-    star = " *" if reckoned else ""
+def row(name, found, extrapolated, ratios=("", "")):
+    star = " *" if extrapolated else ""
     if "longer_than" in found:
         seconds = f"over {found['longer_than']:,}{star}"
         return ("", name, seconds, f"< {rate(found):.1f}", *[""] * 6)
@@ -166,20 +166,20 @@ def row(name, found, reckoned, ratios=("", "")):
 
 
 def ratio(mine, others):
-    """Of our rate to that of the best of the others."""
+    """Return the ratio of our rate to that of the best of the others."""
     best = max(others, key=rate)
     return f"{'> ' if 'longer_than' in best else ''}{rate(mine) / rate(best):.2f}"
 
 
 def speed_rows(target, runs):
-    """Ours and the others, with the ratios to the best NUTS and to the best of all."""
+    """Return our row and those of the others, with ratios to the best NUTS and the best of all."""
     mine = typical(runs["nnghmc"])
     others = {name: typical(found) for name, found in runs.items() if name != "nnghmc"}
     nuts = [found for name, found in others.items() if name in NUTS]
     rows = [row("nnghmc", mine, False, (ratio(mine, nuts), ratio(mine, others.values())))]
     for name, found in others.items():
         short = length_of(target, name) != WHOLE
-        rows.append(row(name, found, found.get("reckoned", short)))
+        rows.append(row(name, found, found.get("extrapolated", short)))
     return [(target, *rows[0][1:]), *rows[1:]]
 
 
@@ -207,8 +207,8 @@ SPEED = (
     "ESS/potential", "R-hat", "to best NUTS", "to best",
 )  # fmt: skip
 AGREEMENT = (
-    "target", "largest z of means", "of standard deviations", "to be expected below", "R-hat",
-    "said that all is well", "wrongly",
+    "target", "largest z of means", "of standard deviations", "chance stays below", "R-hat",
+    "runs without notes", "wrongly",
 )  # fmt: skip
 
 
@@ -222,22 +222,24 @@ def lines_of(results):
     ]
     return [
         f"{CHAINS} chains × {WHOLE.draws:,} draws, double precision, whole runs; {WHOLE.warmup:,} "
-        "draws of warm-up for the others, which start in the bulk. Times with a * and the sizes in "
-        f"their rows ({', '.join(HOURS)}) are reckoned from runs of {SHORT.warmup} draws of "
-        f"warm-up and {SHORT.draws} kept, as if warm-up took no more gradients a draw than those. "
-        "Of a run that was stopped for taking too long, loading included, the rate is taken to be "
-        "that of independent draws in the time it was given; of a short run in proportion, as if "
-        "the rest went on at its pace, though it was stopped in its warm-up perhaps, which may be "
-        "slower. ESS is ArviZ's bulk ESS, the lowest over all coordinates unless it says "
+        "warm-up draws for the others, which start in the typical set. Times with a * and the ESS "
+        f"in their rows ({', '.join(HOURS)}) are extrapolated from runs of {SHORT.warmup} warm-up "
+        f"and {SHORT.draws} kept draws, as if a warm-up draw took no more gradients than a kept "
+        "one. A run that took too long, loading included, was stopped: its rate is that of "
+        "independent draws in the time it had. For a short run that was stopped, this time is "
+        "extrapolated in proportion to its draws, although warm-up may be slower than the rest. "
+        "ESS is ArviZ's bulk ESS, the lowest over all coordinates unless the column says "
         "otherwise. The last columns are ratios of the lowest "
         f"ESS/s: to the best NUTS ({', '.join(NUTS)}), and to the best of the others. "
-        f"Shown is the run of the lower median of {len(MORE_SEEDS)} seeds; where a run takes over "
-        f"{REPEATED} s, of {len(SEEDS)} seeds of ours and of one of the others.",
+        f"Each row is the run with the lower median rate of {len(MORE_SEEDS)} seeds; where a run "
+        f"takes more than {REPEATED} s, of {len(SEEDS)} seeds of ours and of one seed of the "
+        "others.",
         *table(SPEED, speed),
-        "Means and standard deviations of our runs of each target against a long reference run, in "
-        "units of the Monte Carlo error of both:",
+        "Distances of means and standard deviations of our runs from a long reference run, in "
+        "units of the Monte Carlo error of both; the last column counts runs without notes that "
+        "are beyond the bound:",
         *table(AGREEMENT, agreement),
-        "Where and when it was measured:",
+        "When and where each was measured:",
         *table(("target", "sampler", "made"), measured),
     ]
 

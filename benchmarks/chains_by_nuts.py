@@ -1,4 +1,4 @@
-"""BlackJAX's NUTS with its window adaptation, as its users run it: every chain for itself."""
+"""Run BlackJAX's NUTS with window adaptation as its users do: each chain adapts on its own."""
 
 import blackjax
 import equinox as eqx
@@ -7,7 +7,7 @@ import jax
 
 @eqx.filter_jit
 def chains_by_nuts(potential, starts, keys, warmup, draws, acceptance=0.8, diagonal=True):
-    """Draws (chains, draws, dim), and gradients of warm-up and draws; data are an input."""
+    """Return draws (chains, draws, dim), and the gradients of warm-up and of kept draws."""
 
     def log_density(q):
         return -potential(q)

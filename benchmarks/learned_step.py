@@ -1,4 +1,4 @@
-"""One leapfrog step along the default's learned gradient, against a bare network of its width.
+"""Time a leapfrog step along the default's learned gradient against a bare network of its width.
 
 The bare network is two matrix products with an activation between them, W₂ φ(W₁ q), evaluated in a
 loop with nothing around it: no biases, no quadratic part, no momentum. Short rounds alternate in
@@ -21,7 +21,7 @@ from blackjax.mcmc.metrics import default_metric
 
 from nnghmc import GradientData, QuadraticPlus, fit
 from nnghmc.kernels.leapfrog import gradient_alone, leapfrog
-from nnghmc.surrogates.quadratic_plus import Sum
+from nnghmc.surrogates.models.quadratic_plus import Sum
 from report import publish, table
 
 DIMENSIONS = (20, 200)
@@ -30,7 +30,7 @@ LIMIT = 1.5
 
 
 def learned_gradient(dim):
-    """The default, fitted to a posterior that is not Gaussian, so that its network is kept."""
+    """Fit the default to a posterior that is not Gaussian, so that it keeps its network."""
     generator = np.random.default_rng(0)
     directions, _ = np.linalg.qr(generator.normal(size=(dim, 10)))
     positions = generator.normal(size=(20 * dim, dim))
@@ -44,7 +44,7 @@ def learned_gradient(dim):
 
 @eqx.filter_jit
 def leapfrog_steps(learned, positions, times):
-    """So many leapfrog steps of all chains."""
+    """Make so many leapfrog steps of all chains."""
     metric = default_metric(jnp.ones(positions.shape[1]))
     step = leapfrog(gradient_alone(learned.gradient), metric.kinetic_energy)
 
@@ -58,7 +58,7 @@ def leapfrog_steps(learned, positions, times):
 
 @eqx.filter_jit
 def bare_network(first, second, positions, times):
-    """So many evaluations of W₂ φ(W₁ q), each at the output of the last."""
+    """Evaluate W₂ φ(W₁ q) so many times, each time at the output of the last."""
 
     def one_chain(position):
         return jax.lax.fori_loop(0, times, lambda _, q: second @ jax.nn.silu(first @ q), position)

@@ -1,4 +1,4 @@
-"""Runs in processes of their own, so that none finds what another has compiled."""
+"""Make runs in processes of their own, so that none finds what another has compiled."""
 
 import json
 import subprocess
@@ -8,12 +8,12 @@ MARK = "RESULT "
 
 
 def tell(found):
-    """What a process has found, for the one that started it."""
+    """Print what a process has measured, for the process that started it."""
     print(MARK + json.dumps(found))
 
 
 def in_a_process(script, *arguments, timeout=None):
-    """What `script --one ARGUMENTS` tells; None if it takes longer than `timeout` seconds."""
+    """Return what `script --one ARGUMENTS` measured, or None if it took over `timeout` seconds."""
     command = [sys.executable, script, "--one", *map(str, arguments)]
     try:
         done = subprocess.run(

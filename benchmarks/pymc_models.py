@@ -1,4 +1,4 @@
-"""The targets that PyMC's own vocabulary can say, for its default sampler through nutpie."""
+"""The targets that can be written as plain PyMC models, which nutpie samples."""
 
 import numpy as np
 import pymc as pm
@@ -9,7 +9,7 @@ from targets import EFFECTS, ERRORS, posterior_of
 
 
 def _regression(target, prior, likelihood, features, outcome):
-    """The same data as the target's, as constants of the model."""
+    """Return a model with the target's data as constants."""
     data = {name: np.asarray(part) for name, part in posterior_of(target).data.items()}
     with pm.Model() as model:
         beta = prior(data[features].shape[1])

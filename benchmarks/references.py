@@ -1,8 +1,8 @@
-"""Long reference runs by BlackJAX's NUTS, by which every other run is judged: their moments alone.
+"""Make long reference runs by BlackJAX's NUTS and store their moments, which judge other runs.
 
-Many chains, so that the spread of the chains' own moments tells the Monte Carlo error without any
-estimate of autocorrelation. The banana and the funnel need no run: they can be drawn from directly.
-Take a machine with a GPU for the regressions and the Gaussian process.
+There are many chains, so that the spread of the chains' own moments gives the Monte Carlo error
+without any estimate of autocorrelation. The banana and the funnel need no run: they can be drawn
+from directly. Use a machine with a GPU for the regressions and the Gaussian process.
 
     python benchmarks/references.py [--chains 64] [--draws 2000] [TARGET ...]
 """
@@ -19,9 +19,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from chains_by_nuts import chains_by_nuts
-from nnghmc.diagnostics import split_rhat
+from nnghmc import diagnostics, provenance
 from nnghmc.paper.targets import Banana
-from nnghmc.provenance import provenance
 from report import file_name
 from targets import TARGETS, posterior_of
 
@@ -34,7 +33,7 @@ STARTS = {
         [6, 7, 0, 1, 2, 3, 4, 5]
     ]
 }
-"""Where the posterior's own start is too far off for NUTS: the truth behind the data."""
+"""Starts for targets whose own start is too far off for NUTS: the truth behind the data."""
 
 
 class NonCentred(eqx.Module):
@@ -43,11 +42,11 @@ class NonCentred(eqx.Module):
     potential: Callable
 
     def natural(self, q):
-        """The model's own coordinates."""
+        """Return the model's own coordinates."""
         return jnp.concatenate([q[:2], q[1] + jnp.exp(q[0]) * q[2:]])
 
     def __call__(self, q):
-        """The potential, that of the change of coordinates included."""
+        """Return the potential, including that of the change of coordinates."""
         return self.potential(self.natural(q)) - (len(q) - 2) * q[0]
 
 
@@ -65,7 +64,7 @@ class Whitened(eqx.Module):
 
     @classmethod
     def at_the_mode(cls, potential, q, steps=25):
-        """By Newton's method, held back a little."""
+        """Find the mode by Newton's method, with a ridge that shortens its steps."""
         for _ in range(steps):
             slope, bend = slope_and_bend(potential, q)
             bend = bend + jnp.eye(len(q))  # where the data say nothing, the prior is of size one
@@ -73,16 +72,16 @@ class Whitened(eqx.Module):
         return cls(potential, q, jnp.linalg.cholesky(jnp.linalg.inv(bend)))
 
     def natural(self, q):
-        """The model's own coordinates."""
+        """Return the model's own coordinates."""
         return self.centre + self.root @ q
 
     def __call__(self, q):
-        """The potential, that of the change of coordinates included."""
+        """Return the potential, including that of the change of coordinates."""
         return self.potential(self.natural(q))
 
 
 def by_nuts(target, chains, draws):
-    """Draws (chains, draws, dim), as the posterior lays out its coordinates."""
+    """Return draws (chains, draws, dim) in the coordinates of the posterior."""
     posterior = posterior_of(target)
     potential = posterior.potential
     first = STARTS.get(target, np.asarray(posterior.initial))
@@ -114,12 +113,12 @@ DRAWN_DIRECTLY = {"banana": banana, "funnel": funnel}
 
 
 def comparable(target, draws):
-    """The funnel's narrow coordinates have moments that no run estimates; drawn in, they do."""
+    """Return draws with moments that a run can estimate: the funnel's are mapped by arcsinh."""
     return np.arcsinh(draws) if target == "funnel" else draws
 
 
 def moments(draws):
-    """Means and standard deviations, and their errors by the spread of those of the chains."""
+    """Return means and standard deviations, with errors from their spread over chains."""
     chains = len(draws)
     means, spreads = draws.mean(axis=1), draws.std(axis=1)
     return {
@@ -127,7 +126,7 @@ def moments(draws):
         "sd": draws.std(axis=(0, 1)).tolist(),
         "mean_error": (means.std(axis=0, ddof=1) / np.sqrt(chains)).tolist(),
         "sd_error": (spreads.std(axis=0, ddof=1) / np.sqrt(chains)).tolist(),
-        "rhat": float(split_rhat(draws).max()),
+        "rhat": float(diagnostics.split_rhat(draws).max()),
     }
 
 
@@ -136,7 +135,7 @@ def path_of(target):
 
 
 def reference(target):
-    """What was found for a target, its numbers as arrays."""
+    """Return the reference of a target, its lists as arrays."""
     found = json.loads(path_of(target).read_text())
     return {k: np.asarray(v) if isinstance(v, list) else v for k, v in found.items()}
 

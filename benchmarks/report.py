@@ -1,20 +1,20 @@
-"""What every benchmark writes: a page with a title, a provenance, and tables."""
+"""Write the page of a benchmark: a title, a provenance, and tables."""
 
 from pathlib import Path
 
+from nnghmc import provenance
 from nnghmc.paper.experiment import markdown_table
-from nnghmc.provenance import provenance
 
 RESULTS = Path(__file__).parent / "results"
 
 
 def file_name(words):
-    """Words as the name of a file: letters and digits, and underscores for the rest."""
+    """Return words as a file name, with underscores for all but letters and digits."""
     return "".join(c if c.isalnum() else "_" for c in words)
 
 
 def table(header, rows):
-    """Lines of a Markdown table, apart from what stands before and after."""
+    """Return the lines of a Markdown table, with an empty line before and after."""
     return ["", *markdown_table(header, rows), ""]
 
 

@@ -13,8 +13,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from chains_by_nuts import chains_by_nuts
-from nnghmc import Run, sample
-from nnghmc.provenance import cores
+from nnghmc import HMC, Run, sample
+from nnghmc.platform.provenance import cores
 from references import reference
 from targets import posterior_of
 
@@ -22,7 +22,7 @@ CHAINS = 8
 
 
 class Length(NamedTuple):
-    """Draws a chain: of warm-up, and kept."""
+    """Warm-up draws and kept draws per chain."""
 
     warmup: int
     draws: int
@@ -35,7 +35,7 @@ HOURS = (
     "Cover Type",
     "Gaussian process",
 )
-"""Where the others make short runs, by which whole ones are reckoned."""
+"""Targets on which the others make short runs, from which whole ones are extrapolated."""
 PAPER = {
     "logistic 50,000 × 200": (0.01, 20),
     "Cover Type": (0.001, 10),
@@ -47,10 +47,10 @@ PAPER = {
 
 
 class Made(NamedTuple):
-    """Draws, all chains' true evaluations, and our own run, which has more to say of itself.
+    """Draws, the true evaluations of all chains together, and the run itself if it is ours.
 
-    `before` are the gradients before the first kept draw. What a run says is worked out when it is
-    asked, after the clock has stopped: the others are not asked for diagnostics either.
+    `before` counts the gradients before the first kept draw. The diagnostics of our run are
+    computed after the clock has stopped, since those of the others are not timed either.
     """
 
     draws: np.ndarray
@@ -60,11 +60,11 @@ class Made(NamedTuple):
     run: Run | None = None
 
 
-def ours(target, length, **settings):
+def ours(target, length, method="auto"):
     posterior = posterior_of(target)
 
     def run(seed):
-        made = sample(posterior, length.draws, CHAINS, seed, progress=False, **settings)
+        made = sample(posterior, length.draws, CHAINS, seed, method, progress=False)
         cost = made.cost
         gradients, potentials = cost.total.true_gradients, cost.total.true_potentials
         before = gradients - cost.sample.true_gradients
@@ -75,12 +75,11 @@ def ours(target, length, **settings):
 
 def paper_hmc(target, length):
     step_size, num_steps = PAPER[target]
-    tuning = {"step_size": step_size, "num_steps": num_steps, "warmup": length.warmup}
-    return ours(target, length, method="hmc", **tuning)
+    return ours(target, length, HMC(step_size, num_steps, warmup=length.warmup))
 
 
 def starts(target, seed):
-    """In the bulk, which the others thus need not find."""
+    """Return starts in the typical set, so that the others need not find it."""
     known = reference(target)
     normal = np.random.default_rng(seed).normal(size=(CHAINS, len(known["mean"])))
     points = known["mean"] + known["sd"] * normal
@@ -124,7 +123,7 @@ def blackjax_nuts(target, length):
 
 
 def nutpie_nuts(target, length):
-    """PyMC's sampler of choice, from a cold start: nothing that was compiled before is found."""
+    """Run PyMC's sampler of choice from a cold start, with empty caches of compiled code."""
     cold = tempfile.mkdtemp()
     os.environ["PYTENSOR_FLAGS"] = f"base_compiledir={cold}"
     os.environ["NUMBA_CACHE_DIR"] = cold
@@ -166,17 +165,17 @@ SAMPLERS = {
 }
 NUTS = ("NumPyro", "BlackJAX", "PyMC, nutpie")
 PACKAGES_OF = {"NumPyro": ("numpyro",), "PyMC, nutpie": ("pymc", "nutpie")}
-"""Besides those that every result names."""
+"""Packages to name besides those that every result names."""
 NOT_IN_PYMC = ("GARCH(2, 1)", "Gaussian process", "Lotka–Volterra")
 """A recursion, a Gaussian process with noise, an ODE: not models that people give to nutpie."""
 
 
 def samplers_of(target):
-    """Those that can take this target, ours first."""
+    """Return the samplers that can take this target, ours first."""
     left_out = {"PyMC, nutpie": target in NOT_IN_PYMC, "HMC, paper's tuning": target not in PAPER}
     return [name for name in SAMPLERS if not left_out.get(name, False)]
 
 
 def length_of(target, sampler):
-    """How long a run is really made."""
+    """Return the length of the runs that are made, short or whole."""
     return SHORT if target in HOURS and sampler != "nnghmc" else WHOLE

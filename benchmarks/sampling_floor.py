@@ -1,8 +1,8 @@
-"""How far the sampling phase is from its floor: the true potential evaluations timed alone.
+"""Compare the sampling phase with its floor: the true potential evaluations timed alone.
 
-On the 50,000 × 200 logistic regression, with 1 and with 8 chains. Rounds of floor and sampling
-alternate in one process, since the machine is shared; the ratio is that of the medians. A second
-part measures peak memory in fresh processes, for few and for many draws.
+The target is the 50,000 × 200 logistic regression, with 1 and with 8 chains. Rounds of floor and
+sampling alternate in one process, since the machine is shared; the ratio is that of the medians. A
+second part measures peak memory in fresh processes, for few and for many draws.
 
     python benchmarks/sampling_floor.py [--quick]
 """
@@ -19,7 +19,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 
-from nnghmc import GradientMLP, TrainingSchedule, sample
+from nnghmc import GradientMLP, NNgHMC, TrainingSchedule, sample
 from nnghmc.paper.targets import logistic
 from report import publish, table
 
@@ -29,7 +29,7 @@ LIMIT = 1.3
 
 @eqx.filter_jit
 def potentials_alone(potential, positions, times):
-    """So many evaluations for all chains, one after the other, each depending on the last."""
+    """Evaluate the potential so many times for all chains, each time depending on the last."""
 
     def body(_, carry):
         positions, total = carry
@@ -40,19 +40,16 @@ def potentials_alone(potential, positions, times):
 
 
 def learned_run(posterior, chains, draws):
-    """NNgHMC that hands over whatever its acceptance: its cost does not depend on it."""
-    run = sample(
-        posterior,
-        draws,
-        chains,
+    """Run NNgHMC that hands over whatever its acceptance: its cost does not depend on it."""
+    method = NNgHMC(
         step_size=STEP_SIZE,
         num_steps=NUM_STEPS,
         warmup=0,
         network=GradientMLP(HIDDEN),
         epochs=1,
         schedule=TrainingSchedule.once(3, tolerance=1.0, least_acceptance=0.0, probe_draws=1),
-        progress=False,
     )
+    run = sample(posterior, draws, chains, method=method, progress=False)
     assert run.handed_over
     return run
 
@@ -82,7 +79,7 @@ def measure(posterior, chains, draws, rounds):
 
 
 def memory_of(draws):
-    """What `report_memory` finds in a fresh process."""
+    """Return what `report_memory` prints in a fresh process."""
     output = subprocess.run(
         [sys.executable, __file__, "--memory", str(draws)],
         capture_output=True,
@@ -93,7 +90,7 @@ def memory_of(draws):
 
 
 def report_memory(draws):
-    """Memory in MB after one run with a single draw, and the peak over one with so many."""
+    """Print the memory in MB after a run of one draw, and the peak over a run of so many draws."""
     posterior = logistic()
     learned_run(posterior, 8, 1)
     Path("/proc/self/clear_refs").write_text("5")  # the peak starts over
@@ -113,9 +110,9 @@ def _status(name):
 def lines_of(rows, memory):
     return [
         f"Logistic regression, 50,000 × 200, double precision; L = {NUM_STEPS}, "
-        f"h = {HIDDEN}. Milliseconds a draw (all chains together); the floor is the true "
-        "potential evaluations timed alone, in a compiled loop. Compiling is the whole run's, "
-        "all phases, and not part of the other columns.",
+        f"h = {HIDDEN}. Milliseconds per draw (all chains together); the floor is the true "
+        "potential evaluations timed alone, in a compiled loop. Compiling is that of all phases "
+        "of a run, and not part of the other columns.",
         *table(
             ("chains", "floor, ms", "sampling, ms", "ratio", "compiling, s"),
             [
@@ -132,7 +129,7 @@ def lines_of(rows, memory):
         "Memory of a whole process with 8 chains (the data are 76 MB), after a first run that "
         "compiled everything, and its peak over a second one:",
         *table(
-            ("draws a chain", "before, MB", "peak, MB", "growth, MB", "draws and statistics, MB"),
+            ("draws per chain", "before, MB", "peak, MB", "growth, MB", "draws and statistics, MB"),
             [
                 (
                     f"{draws:,}",

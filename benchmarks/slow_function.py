@@ -1,10 +1,10 @@
-"""A function outside JAX that takes 20 ms a call: the automatic run against NUTS.
+"""Compare the automatic run with NUTS on a function outside JAX that takes 20 ms per call.
 
-A logistic regression in NumPy that sleeps, as a simulator or a remote service would have it wait.
-All samplers have the same function, the same chains, each with a worker of its own, and the same
-kept draws. Each run is a process of its own, timed from the first compilation to the last draw:
-warm-up, collecting and training included. NumPyro has its users' thousand draws of warm-up, and
-starts where ours does.
+The function is a logistic regression in NumPy that sleeps, as if it waited for a simulator or a
+remote service. All samplers have the same function, the same chains, each with a worker of its own,
+and the same kept draws. Each run is a process of its own, timed from the first compilation to the
+last draw, with warm-up, collecting and training. NumPyro has its users' thousand draws of warm-up,
+and starts where ours does.
 
     python benchmarks/slow_function.py [--quick]
 """
@@ -16,16 +16,14 @@ import time
 import jax
 import numpy as np
 
-from nnghmc import from_callable, sample
-from nnghmc.diagnostics import bulk_ess, rhat
+from nnghmc import diagnostics, from_callable, sample
 from processes import in_a_process, tell
 from report import publish, table
 
 SECONDS, COEFFICIENTS, ROWS = 0.02, 10, 500
 CHAINS, DRAWS, WARMUP = 4, 1000, 1000
-PROMISED = 10
 CORRELATIONS = {"independent": 0.0, "correlated by 0.6": 0.6}
-"""Of the features: where they are correlated, trajectories must be longer."""
+"""Correlations of the features: correlated ones need longer trajectories."""
 
 
 def posterior(features):
@@ -78,12 +76,12 @@ SAMPLERS = {
 
 def one_run(features, name, draws):
     target = posterior(features)
-    before = target.calls.begin()
+    before = target.monitor.tally
     started = time.perf_counter()
     made, compiling = SAMPLERS[name](target, draws)
     seconds = time.perf_counter() - started
-    calls = target.calls.tally.since(before)
-    judged = (bulk_ess(made).min(), rhat(made).max())
+    calls = target.monitor.tally.since(before)
+    judged = (diagnostics.bulk_ess(made).min(), diagnostics.rhat(made).max())
     tell([seconds, calls.potentials, calls.gradients, *judged, compiling])
 
 
@@ -129,9 +127,9 @@ def main():
     )  # fmt: skip
     lines = [
         f"A logistic regression with {COEFFICIENTS} coefficients as a NumPy function that takes "
-        f"{1000 * SECONDS:.0f} ms a call. {CHAINS} chains × {draws:,} draws, whole runs, {CHAINS} "
-        "workers (threads). The floor is what the calls alone take. `times as slow` compares ESS/s "
-        f"of whole runs: at least {PROMISED} is promised.",
+        f"{1000 * SECONDS:.0f} ms per call. {CHAINS} chains × {draws:,} draws, whole runs, "
+        f"{CHAINS} workers (threads). The floor is the time of the calls alone. `times as "
+        "slow` compares ESS/s of whole runs.",
         *table(header, rows),
     ]
     publish("slow_function", "A slow function outside JAX", lines, quick=arguments.quick)

@@ -1,4 +1,4 @@
-"""Posteriors that people wait for, and some that are cheap or hostile."""
+"""The targets of the benchmarks: expensive posteriors, and some that are cheap or difficult."""
 
 from functools import cache
 
@@ -29,14 +29,14 @@ def poisson(rows=20_000, columns=50):
 
 
 def cover_type():
-    """Of the real data, with a Laplace prior; no help from a start at the mode."""
+    """Return the regression of Cover Type with a Laplace prior; chains start at zero."""
     regression = regressions.cover_type()
     start = np.zeros(regression.features.shape[1])
     return regression.posterior(start, regressions.laplace_log_prior)
 
 
 def garch(length=1000):
-    """GARCH(2, 1): two lags of the squared series, one of the variance; weights on a simplex."""
+    """Return a GARCH(2, 1): two lags of squares, one of the variance, weights on a simplex."""
     generator = np.random.default_rng(0)
     weights, level = (0.1, 0.2, 0.6), 0.1
     squares, variance = np.zeros(length), np.ones(length)
@@ -68,7 +68,7 @@ def garch(length=1000):
 
 
 def gaussian_process(points=500):
-    """Length scale, variance and noise of a Matérn 3/2 process in four dimensions."""
+    """Return length scale, variance and noise of a Matérn 3/2 process in four dimensions."""
     generator = np.random.default_rng(0)
     places = generator.normal(size=(points, 4))
     distances = np.linalg.norm(places[:, np.newaxis] - places, axis=2)
@@ -90,7 +90,7 @@ def gaussian_process(points=500):
 
 
 def lotka_volterra(observations=20, steps=400, years=20.0):
-    """Hares and lynxes: four rates, two first values, two scales of lognormal noise."""
+    """Return a predator-prey ODE: four rates, two first values, two scales of lognormal noise."""
     every, pace = steps // observations, years / steps
 
     def change(state, rates):
@@ -186,5 +186,5 @@ TARGETS = {
 
 @cache
 def posterior_of(target):
-    """The posterior of a name; made once, since some have much data."""
+    """Return the posterior of a name; it is made once, since some have much data."""
     return TARGETS[target]()

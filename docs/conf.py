@@ -48,9 +48,14 @@ OUTSIDE = (
 )
 """Links as they work in the repository, and where they lead in these pages."""
 
+LIMITS = re.compile(
+    r"(?:; at most [\d.]+(?: MB)? (?:is|are) allowed|: at least \d+ is promised)(?=\.)"
+)
+"""Limits that a benchmark checks itself against. They mean nothing to readers of these pages."""
+
 
 def lead_here(text: str) -> str:
-    """Links to files outside this folder become links to the pages that include them."""
+    """Turn links to files outside this folder into links to the pages that include them."""
     for link, here in OUTSIDE:
         text = link.sub(here, text)
     return text
@@ -62,24 +67,24 @@ SHORTER = (
     (re.compile(r"jaxlib\._jax\.Array"), "Array"),
     (re.compile(r"(blackjax|jaxtyping)\.[\w.]+\."), ""),
 )
-"""What types are called in signatures, instead of where they are defined."""
+"""Short names of types in signatures, instead of the modules that define them."""
 
 
 def shorter(text: str | None) -> str | None:
-    """A signature that can be read."""
+    """Shorten the names of types in a signature, so that it can be read."""
     for long, short in SHORTER if text else ():
         text = long.sub(short, text)
     return text
 
 
 def setup(app: Sphinx) -> None:
-    """Called by Sphinx."""
+    """Connect the changes above to the events of Sphinx, which calls this function."""
 
     def page_read(app: Sphinx, name: str, content: list[str]) -> None:
         content[0] = lead_here(content[0])
 
     def include_read(app: Sphinx, path: object, name: str, content: list[str]) -> None:
-        content[0] = lead_here(content[0])
+        content[0] = LIMITS.sub("", lead_here(content[0]))
 
     def signature_made(
         app: Sphinx,

@@ -1,9 +1,13 @@
 """Fixtures: targets with known moments, their gradients, and a small regression."""
 
 import os
+import re
 import shutil
 import tempfile
 from importlib.metadata import version
+from pathlib import Path
+
+TESTS = Path(__file__).parent
 
 # Most of the suite's time is XLA's: compiling takes half as long like this, and what is compiled
 # here runs for moments. Child processes inherit it. Must be said before JAX is loaded.
@@ -65,6 +69,18 @@ def logistic():
     return Posterior(
         logistic_log_likelihood, logistic_log_prior, logistic_data(), {"beta": np.zeros(3)}
     )
+
+
+WHOLE_RUN = re.compile(r"\b(sample|conducted|resumed?|watched_run)\b")
+FOLDERS_OF_WHOLE_RUNS = ("paper", "test_docs.py")
+
+
+def pytest_collection_modifyitems(items):
+    """Mark the tests of files that sample: `make test-fast` leaves them out."""
+    for item in items:
+        place = item.path.relative_to(TESTS)
+        if place.parts[0] in FOLDERS_OF_WHOLE_RUNS or WHOLE_RUN.search(item.path.read_text()):
+            item.add_marker("whole_run")
 
 
 def pytest_unconfigure(config):

@@ -19,3 +19,24 @@ def raising(x):
     if x[0] > 1:
         raise FileNotFoundError("mesh.vtk")
     return gaussian(x)
+
+
+def counting(function, counts, name):
+    def counted(parameters):
+        counts[name] += 1
+        return function(parameters)
+
+    return counted
+
+
+def gaussian_value(x):
+    return gaussian(x)[0]
+
+
+WALL = -0.3
+
+
+def walled(x):
+    if x[0] < WALL:
+        raise ValueError("outside")
+    return -0.5 * float(x @ x), -x

@@ -8,21 +8,23 @@ import jax.numpy as jnp
 import numpy as np
 from scipy import stats
 
-from nnghmc import GradientMLP, TrainingSchedule
+from nnghmc import GradientMLP, NNgHMC, TrainingSchedule
 from nnghmc.paper.data import COVER_TYPE
 from nnghmc.paper.regressions import Regression
 from nnghmc.paper.targets import Banana
-from nnghmc.surrogates.gradient_mlp import NetworkGradient
-from nnghmc.surrogates.scaling import Standardisation
+from nnghmc.surrogates.models.gradient_mlp import NetworkGradient
+from nnghmc.surrogates.parts.scaling import Standardisation
 from nnghmc.surrogates.training import in_precision_of_positions
 
-QUICK = {  # settings of `sample` for a run of a second or two
-    "step_size": 0.15,
-    "num_steps": 5,
-    "warmup": 20,
-    "epochs": 5,
-    "network": GradientMLP(16),
-    "schedule": TrainingSchedule.once(20, tolerance=1.0, probe_draws=5),
+QUICK = {  # arguments of `sample` for a run of a second or two
+    "method": NNgHMC(
+        step_size=0.15,
+        num_steps=5,
+        warmup=20,
+        epochs=5,
+        network=GradientMLP(16),
+        schedule=TrainingSchedule.once(20, tolerance=1.0, probe_draws=5),
+    ),
     "progress": False,
 }
 

@@ -1,94 +1,76 @@
-"""The tree shows the flow: a file imports only from those above it in this list."""
+"""The tree shows the flow: each folder knows only what the table says it may know."""
 
 import ast
 from pathlib import Path
 
+import pytest
+
 import nnghmc
 
 SOURCE = Path(nnghmc.__file__).parent
-LAYERS = [
-    "errors",
-    "files",
-    "description",
-    "provenance",
-    "arviz_versions",
-    "compilation",
-    "memory",
-    "mass_matrix",
-    "precision",
-    "parameters",
-    "model_checks",
-    "calls",
-    "quantities",
-    "posterior",
-    "fingerprint",
-    "frontends",
-    "kernels",
-    "surrogates",
-    "assessment",
-    "cost",
-    "progress",
-    "interrupts",
-    "journal",
-    "store",
-    "chains",
-    "stored_draws",
-    "diagnostics",
-    "payoff",
-    "tails",
-    "warmup",
-    "learned_tuning",
-    "schedule",
-    "methods",
-    "transitions",
-    "run",
-    "record",
-    "automatic",
-    "stored_arguments",
-    "comparison",
-    "sampler",
-    "plots",
-    "report",
-    "paper",
-    "showcase",
-    "loading",
-    "resuming",
-    "cli",
-]
-STRANGERS = [("kernels", "surrogates"), ("surrogates", "kernels")]
+
+KNOWLEDGE = {
+    "errors": "",
+    "platform": "errors",
+    "model": "errors platform",
+    "kernels": "errors platform",
+    "surrogates": "errors platform model",
+    "engine": "errors platform model kernels",
+    "explore": "errors platform model kernels engine surrogates",
+    "store": "errors platform model kernels engine surrogates",
+    "run": "errors platform model kernels engine surrogates store",
+    "methods": "errors platform model kernels engine surrogates explore",
+    "api": "errors platform model engine explore methods run store",
+    "cli": "errors platform model surrogates methods run store api paper",
+    "paper": "nnghmc",
+}
+"""What each folder or file at the top may import, beside itself; `nnghmc` is the public names."""
+
+MOST_FILES_AT_THE_TOP, MOST_FILES_IN_A_FOLDER, MOST_LINES = 5, 13, 400
 
 
-def layer_of(path):
+def part_of(path):
     return path.relative_to(SOURCE).parts[0].removesuffix(".py")
 
 
-def imported_layers(path):
+def imported(path):
+    """The parts of the package that a file imports, inside functions too."""
     for node in ast.walk(ast.parse(path.read_text())):
         names = []
         if isinstance(node, ast.ImportFrom) and node.module:
-            names = (
-                [node.module]
-                if node.module != "nnghmc"
-                else [f"nnghmc.{alias.name}" for alias in node.names]
-            )
+            names = [node.module]
         elif isinstance(node, ast.Import):
             names = [alias.name for alias in node.names]
         for name in names:
             parts = name.split(".")
             if parts[0] == "nnghmc":
-                yield parts[1]
+                yield parts[1] if len(parts) > 1 else "nnghmc"
 
 
-def test_every_file_has_its_place():
-    found = {layer_of(path) for path in SOURCE.rglob("*.py")} - {"__init__"}
-    assert found == set(LAYERS)
+FILES = sorted(path for path in SOURCE.rglob("*.py") if part_of(path) != "__init__")
 
 
-def test_imports_only_point_upwards():
-    for path in SOURCE.rglob("*.py"):
-        layer = layer_of(path)
-        if layer == "__init__":
-            continue
-        for imported in imported_layers(path):
-            assert LAYERS.index(imported) <= LAYERS.index(layer), f"{path.name} imports {imported}"
-            assert (layer, imported) not in STRANGERS, f"{path.name} imports {imported}"
+def test_every_part_is_in_the_table():
+    assert {part_of(path) for path in FILES} == set(KNOWLEDGE)
+
+
+@pytest.mark.parametrize("part", KNOWLEDGE)
+def test_a_part_knows_only_what_the_table_says(part):
+    allowed = {part, *KNOWLEDGE[part].split()}
+    own = [path for path in FILES if part_of(path) == part]
+    found = {(path.name, name) for path in own for name in imported(path)}
+    assert [(file, name) for file, name in sorted(found) if name not in allowed] == []
+
+
+def test_no_two_parts_know_each_other():
+    for part, knows in KNOWLEDGE.items():
+        assert [other for other in knows.split() if part in KNOWLEDGE.get(other, "").split()] == []
+
+
+def test_folders_and_files_are_small():
+    assert len(list(SOURCE.glob("*.py"))) <= MOST_FILES_AT_THE_TOP
+    for folder in {path.parent for path in FILES} - {SOURCE}:
+        if folder.name != "paper":  # one file per experiment
+            assert len(list(folder.glob("*.py"))) <= MOST_FILES_IN_A_FOLDER, folder
+    long = [path.name for path in FILES if len(path.read_text().splitlines()) > MOST_LINES]
+    assert long == []

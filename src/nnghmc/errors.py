@@ -1,16 +1,15 @@
-"""Every error a user can meet, one tree, and the small checks that raise them.
+"""Defines all errors that a user can meet, and the small checks that raise them.
 
 A message states the rule, the value that broke it, and what to do.
 """
 
 import numbers
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 
 class NnghmcError(ValueError):
-    """Something the caller gave cannot be used; the message says what and how to mend it."""
+    """An argument cannot be used; the message says which, why, and what to do."""
 
 
 class PosteriorError(NnghmcError):
@@ -18,11 +17,11 @@ class PosteriorError(NnghmcError):
 
 
 class SettingsError(NnghmcError):
-    """An argument of `sample`, a kernel, a network or a schedule is out of its range."""
+    """A setting of `sample`, a method, a kernel or a network is out of its range."""
 
 
 class GradientDataError(NnghmcError):
-    """The collected gradients cannot be learned from."""
+    """A surrogate cannot be fitted to the collected gradients."""
 
 
 class SurrogateFileError(NnghmcError):
@@ -30,7 +29,11 @@ class SurrogateFileError(NnghmcError):
 
 
 class StoreError(NnghmcError):
-    """A store cannot be made, written, read, or gone on with."""
+    """A store cannot be made, written, read or continued."""
+
+
+class UnreadableError(StoreError):
+    """A store holds something of a kind that this version does not know."""
 
 
 class TargetError(NnghmcError):
@@ -38,7 +41,7 @@ class TargetError(NnghmcError):
 
 
 class PrecisionWarning(UserWarning):
-    """Energies are too coarse for the Metropolis test in the floating-point type in use."""
+    """The floating-point type in use rounds energies too coarsely for the Metropolis test."""
 
 
 class GradientWarning(UserWarning):
@@ -46,12 +49,12 @@ class GradientWarning(UserWarning):
 
 
 def positive_integer(name: str, value: Any) -> int:
-    """Return `value` as an int, or say that it must be a positive whole number."""
+    """Return `value` as an int, or raise an error if it is not a positive whole number."""
     return _integer(name, value, smallest=1, rule="a positive whole number")
 
 
 def natural_number(name: str, value: Any, largest: int | None = None) -> int:
-    """Return `value` as an int, or say that it must be zero or a positive whole number."""
+    """Return `value` as an int, or raise an error if it is not zero or a positive whole number."""
     number = _integer(name, value, smallest=0, rule="zero or a positive whole number")
     if largest is not None and number > largest:
         raise SettingsError(f"{name} must be at most {largest}, got {value!r}.")
@@ -59,7 +62,7 @@ def natural_number(name: str, value: Any, largest: int | None = None) -> int:
 
 
 def check_fields(instance: Any, **checks: Callable[[str, Any], Any]) -> None:
-    """Put what a check returns in the place of each field of a frozen dataclass; None stays."""
+    """Replace each field of a frozen dataclass by what its check returns; None stays None."""
     for name, check in checks.items():
         value = getattr(instance, name)
         if value is not None:
@@ -67,7 +70,7 @@ def check_fields(instance: Any, **checks: Callable[[str, Any], Any]) -> None:
 
 
 def share(name: str, value: Any) -> float:
-    """Return `value` as a float, or say that it must be at least 0 and less than 1."""
+    """Return `value` as a float, or raise an error if it is not at least 0 and less than 1."""
     value = _plain(value)
     real = isinstance(value, numbers.Real) and not isinstance(value, bool)
     if not real or not 0 <= value < 1:
@@ -84,7 +87,7 @@ def _integer(name: str, value: Any, smallest: int, rule: str) -> int:
 
 
 def positive_number(name: str, value: Any) -> float:
-    """Return `value` as a float, or say that it must be positive and finite."""
+    """Return `value` as a float, or raise an error if it is not positive and finite."""
     value = _plain(value)
     real = isinstance(value, numbers.Real) and not isinstance(value, bool)
     if not real or not 0 < value < float("inf"):
@@ -93,30 +96,24 @@ def positive_number(name: str, value: Any) -> float:
 
 
 def _plain(value: Any) -> Any:
-    """The number in an array without axes."""
-    return value.item() if getattr(value, "ndim", None) == 0 else value
+    """Return the number in an array without axes, if it holds one; a random key does not."""
+    if getattr(value, "ndim", None) != 0:
+        return value
+    try:
+        return value.item()
+    except (TypeError, ValueError, AttributeError, NotImplementedError):
+        return value
 
 
 def instance_of(name: str, value: Any, kind: type) -> Any:
-    """Return `value` if it is of the kind wanted, or name that kind."""
+    """Return `value` if it is an instance of `kind`, or raise an error that names the kind."""
     if not isinstance(value, kind):
         raise SettingsError(f"{name} must be a {kind.__name__}, got {value!r}.")
     return value
 
 
 def one_of(name: str, value: Any, allowed: tuple[str, ...]) -> str:
-    """Return `value` if it is one of the words allowed, or list them."""
+    """Return `value` if it is one of the allowed words, or raise an error that lists them."""
     if value not in allowed:
         raise SettingsError(f"{name} must be one of {', '.join(allowed)}; got {value!r}.")
     return str(value)
-
-
-def line_in_file(error: BaseException, file_name: str) -> str:
-    """The last line of a file that an error went through, as " (line 7)", or nothing."""
-    lines = []
-    trace = error.__traceback__
-    while trace is not None:
-        if Path(trace.tb_frame.f_code.co_filename).name == Path(file_name).name:
-            lines.append(trace.tb_lineno)
-        trace = trace.tb_next
-    return f" (line {lines[-1]})" if lines else ""

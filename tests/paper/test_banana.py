@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from nnghmc.diagnostics import standard_errors
+from nnghmc import diagnostics
 from nnghmc.paper.banana import CHAINS, COLLECTED_DRAWS, NUM_STEPS, run_banana
 from nnghmc.paper.targets import Banana
 
@@ -42,7 +42,7 @@ def functionals(draws):
 
 def mean_and_error(draws):
     values = functionals(draws)
-    errors = standard_errors(np.stack(list(values.values()), axis=-1))
+    errors = diagnostics.standard_errors(np.stack(list(values.values()), axis=-1))
     return {name: (values[name].mean(), error) for name, error in zip(values, errors, strict=True)}
 
 

@@ -4,6 +4,7 @@ import gzip
 import hashlib
 import lzma
 import os
+import sys
 from io import BytesIO
 from zipfile import ZipFile
 
@@ -58,6 +59,21 @@ def test_missing_data_without_a_network_tell_both_ways_out(tmp_path, monkeypatch
         monkeypatch.delenv(data.FOLDER, raising=False)
     with pytest.raises(DataError, match=r"no route to host.*network.*NNGHMC_DATA.*a/a.csv"):
         data_set().contents()
+
+
+def test_downloading_without_pooch_says_what_to_install(tmp_path, monkeypatch):
+    monkeypatch.setenv(data.FOLDER, str(tmp_path))
+    monkeypatch.setitem(sys.modules, "pooch", None)
+    words = r'Pooch.*pip install "nnghmc\[paper\]".*NNGHMC_DATA.*a/a.csv'
+    with pytest.raises(DataError, match=words):
+        data_set().contents()
+
+
+def test_data_of_the_folder_need_no_pooch(folder, monkeypatch):
+    monkeypatch.setitem(sys.modules, "pooch", None)
+    (folder / "a" / "a.csv").write_bytes(CONTENTS)
+    (file,) = data_set().contents()
+    assert file.read() == CONTENTS
 
 
 def test_another_file_under_the_name_is_refused(folder, no_network):

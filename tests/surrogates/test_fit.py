@@ -9,7 +9,7 @@ from nnghmc.surrogates.training import _Points
 
 
 def gradient_data(number=600, seed=0):
-    """Points of a curved field with coordinates of very different scale."""
+    """Return points of a curved field whose coordinates have very different scales."""
     positions = np.random.default_rng(seed).normal(size=(number, 2)) * [1.0, 100.0] + [0.0, 50.0]
     gradients = np.column_stack([np.sin(positions[:, 0]), positions[:, 1] / 1e4 + 3.0])
     return GradientData.of_points(positions, gradients)
@@ -78,10 +78,10 @@ def test_points_that_are_not_finite_are_counted():
     data.gradients[:17, 0] = np.nan
     report = fit(GradientMLP(5), data, jax.random.key(0), Training(epochs=1)).report
     assert (report.points, report.dropped, report.held_out) == (525, 17, 58)
-    assert "17 not finite" in str(report)
+    assert "17 points that were not finite" in str(report)
 
 
-def test_growing_data_do_not_mean_compiling_again():
+def test_more_data_reuse_compiled_code():
     fit(GradientMLP(5), gradient_data(300), jax.random.key(0), Training(epochs=1))
     names = []
 
@@ -110,7 +110,7 @@ def test_growing_data_do_not_mean_compiling_again():
         (lambda: Training(stop_change=-1.0), ["stop_change", "-1.0"]),
     ],
 )
-def test_bad_settings_are_told_clearly(make, words):
+def test_bad_settings_raise_a_clear_error(make, words):
     with pytest.raises(SettingsError) as caught:
         make()
     assert all(word in str(caught.value) for word in words)
@@ -132,7 +132,7 @@ def test_data_without_a_finite_point_cannot_be_learned_from():
         ((GradientMLP(5), gradient_data(), jax.random.key(0), 5), "training must be a Training"),
     ],
 )
-def test_other_things_than_models_and_data_are_told(arguments, words):
+def test_arguments_of_the_wrong_type_raise_a_clear_error(arguments, words):
     with pytest.raises(SettingsError, match=words):
         fit(*arguments)
 
@@ -146,7 +146,7 @@ def test_a_single_point_and_starts_alone_are_not_enough():
         fit(GradientMLP(5), data, jax.random.key(0))
 
 
-def test_numbers_of_any_kind_will_do_as_settings():
+def test_settings_may_be_numbers_of_any_type():
     training = Training(
         epochs=np.int64(2),
         batch_size=jnp.asarray(8),

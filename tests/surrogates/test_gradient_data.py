@@ -27,7 +27,7 @@ def test_every_step_of_every_chain_is_a_point():
     np.testing.assert_array_equal(data.gradients, 2 * data.positions)
 
 
-def test_steps_that_were_not_walked_are_left_out():
+def test_steps_that_were_not_recorded_are_left_out():
     positions = np.arange(2 * 1 * 3 * 1.0).reshape(2, 1, 3, 1)
     data = GradientData.from_paths(
         positions, positions[..., 0], positions, np.array([[2], [1]]), first_trajectory=0
@@ -62,7 +62,7 @@ def test_points_that_are_not_finite_are_dropped():
     assert len(data.finite()) == 78
 
 
-def test_bad_input_is_told_clearly():
+def test_bad_input_raises_a_clear_error():
     data = some_data()
     with pytest.raises(SettingsError, match=r"between 0 and 1, got 1\.5"):
         data.split(1.5, seed=0)
@@ -71,7 +71,7 @@ def test_bad_input_is_told_clearly():
     data.gradients[:] = np.nan
     with pytest.raises(GradientDataError, match="none of 80"):
         data.finite()
-    with pytest.raises(GradientDataError, match="a row a point"):
+    with pytest.raises(GradientDataError, match="one row per point"):
         GradientData(np.zeros((3, 2)), np.zeros(2), np.zeros((3, 2)), *np.zeros((3, 3)))
 
 
@@ -85,7 +85,7 @@ def test_trajectories_of_two_runs_stay_apart():
     np.testing.assert_array_equal(np.sort(again.trajectories), np.sort(first.trajectories))
 
 
-def test_shapes_that_are_no_gradient_data_are_told():
+def test_wrong_shapes_raise_a_clear_error():
     with pytest.raises(GradientDataError, match="must have shape"):
         GradientData.of_points([1.0, 2.0], [1.0, 2.0])
     with pytest.raises(GradientDataError, match="must have shape"):

@@ -1,4 +1,4 @@
-"""One suite over every gradient model; a new one joins by adding its name to the list."""
+"""One suite runs over every gradient model; a new model joins by adding its name to the list."""
 
 import jax
 import jax.numpy as jnp
@@ -54,7 +54,7 @@ MEAN = np.array([1.0, -2.0, 30.0])
 
 
 def potential(position):
-    """A correlated Gaussian whose scales differ by ten, bent in one direction."""
+    """Evaluate a correlated Gaussian potential with scales that differ by ten, plus one bend."""
     away = position - MEAN
     return 0.5 * away @ PRECISION @ away + 0.3 * jnp.log1p((away[0] - away[1]) ** 2)
 
@@ -67,19 +67,19 @@ def curved_data(number=800, seed=0):
 
 
 def everywhere(function, positions):
-    """At every row, in one compilation: operation by operation takes several times as long."""
+    """Evaluate a function at every row in one compiled call, which is several times faster."""
     return jax.jit(jax.vmap(function))(jnp.asarray(positions))
 
 
 @pytest.fixture(scope="module")
 def fitted():
-    """Each model fitted once, whoever asks."""
-    made = {}
+    """Fit each model once for all tests of this file."""
+    surrogates = {}
 
     def get(name):
-        if name not in made:
-            made[name] = fit(MODELS[name], curved_data(), jax.random.key(0), TRAINING)
-        return made[name]
+        if name not in surrogates:
+            surrogates[name] = fit(MODELS[name], curved_data(), jax.random.key(0), TRAINING)
+        return surrogates[name]
 
     return get
 
@@ -121,7 +121,7 @@ def test_same_key_same_gradient(name, surrogate):
     assert jnp.array_equal(surrogate.gradient(position), again.gradient(position))
 
 
-def test_too_much_that_is_not_finite_and_columns_that_never_move_are_told(name):
+def test_mostly_infinite_data_and_constant_coordinates_raise_an_error(name):
     data = curved_data()
     data.gradients[:500] = np.inf
     with pytest.raises(GradientDataError, match="300 of 800"):
@@ -150,14 +150,14 @@ def test_potential_and_gradient_belong_together(name, surrogate):
 
 
 @pytest.mark.parametrize("name", FROM_POTENTIALS, indirect=True)
-def test_models_of_potentials_say_so_where_there_are_none(name):
+def test_models_of_potentials_say_that_they_need_potentials(name):
     data = curved_data()
     data.potentials[:] = np.nan
     with pytest.raises(GradientDataError, match="learns from potentials"):
         fit(MODELS[name], data, jax.random.key(0))
 
 
-def test_comes_back_from_a_file_as_it_was(surrogate, tmp_path):
+def test_a_file_gives_back_the_same_surrogate(surrogate, tmp_path):
     surrogate.save(tmp_path / "learned.surrogate")
     loaded = load_surrogate(tmp_path / "learned.surrogate")
     assert loaded.dim == 3
@@ -168,7 +168,7 @@ def test_comes_back_from_a_file_as_it_was(surrogate, tmp_path):
     np.testing.assert_array_equal(found, expected)
 
 
-def test_any_prior_can_take_the_place_of_another(surrogate, tmp_path):
+def test_any_prior_can_replace_another(surrogate, tmp_path):
     position = jnp.asarray(MEAN + 0.2)
     moved = surrogate.with_prior(curved_posterior(), curved_posterior(variance=0.1))
     expected = surrogate.gradient(position) + position / 0.1 - position / 10.0
@@ -191,8 +191,8 @@ def curved_posterior(variance=10.0):
 
 
 @pytest.mark.parametrize("name", ONE_OF_EACH, indirect=True)
-def test_hmc_along_it_is_exact_even_where_it_was_learned_from_too_little(name):
-    """Forty points and one epoch: a poor gradient must cost acceptance alone."""
+def test_hmc_along_a_poorly_learned_gradient_is_exact(name):
+    """Forty points and one epoch give a poor gradient, which may cost acceptance only."""
     target = KNOWN_TARGETS["gaussian"]
     positions = target.exact_draws(40, seed=7)
     values, gradients = jax.vmap(jax.value_and_grad(target.potential))(jnp.asarray(positions))

@@ -1,4 +1,4 @@
-"""What is particular to the models that learn a potential."""
+"""Properties that only models of potentials have."""
 
 import jax
 import jax.numpy as jnp
@@ -8,8 +8,8 @@ from scipy import stats
 
 from nnghmc import GaussianProcess, GradientData, GradientMLP, PotentialNet, RandomBases, fit
 from nnghmc.errors import SettingsError
-from nnghmc.surrogates.gaussian_process import _best_hyperparameters, _minus_log_likelihood
-from nnghmc.surrogates.random_bases import _ridge_regression
+from nnghmc.surrogates.models.gaussian_process import _best_hyperparameters, _minus_log_likelihood
+from nnghmc.surrogates.models.random_bases import _ridge_regression
 
 
 def bumpy_data(number=120, seed=0, noise=0.0):
@@ -71,9 +71,12 @@ def test_a_network_that_exceeds_memory_is_refused(model):
 
 
 def test_cross_validation_does_not_always_take_noise_for_a_curve():
-    """With more bases than points any noise can be met, and the mean has used up a degree of
-    freedom: forgotten, meeting every point would always look perfect. Of noise, it looks best in
-    about every other case."""
+    """With more bases than points, any noise can be fitted exactly.
+
+    Estimating the mean uses up one degree of freedom. If that were not counted, an exact fit would
+    always have the lowest validation error. As it is, an exact fit of noise wins in about half of
+    the cases.
+    """
     explained = []
     for seed in range(40):
         generator = np.random.default_rng(seed)
@@ -94,7 +97,7 @@ def test_ridge_regression_is_the_minimum():
 
 
 def test_cross_validation_finds_a_good_ridge():
-    """More bases than points, and noise: a tiny ridge would fit the noise."""
+    """There are more bases than points, and noise, which a tiny ridge would fit."""
     generator = np.random.default_rng(1)
     x = generator.normal(size=(60, 100))
     truth = np.zeros(100)
@@ -128,7 +131,7 @@ def test_points_of_a_process_are_spread_over_all():
         (lambda: RandomBases(ridge=-1.0), ["ridge", "-1.0"]),
     ],
 )
-def test_bad_settings_are_told_clearly(make, words):
+def test_bad_settings_raise_a_clear_error(make, words):
     with pytest.raises(SettingsError) as caught:
         make()
     assert all(word in str(caught.value) for word in words)

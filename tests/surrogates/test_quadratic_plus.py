@@ -6,17 +6,17 @@ import pytest
 from nnghmc import GradientData, GradientMLP, PotentialNet, Quadratic, QuadraticPlus, Training, fit
 from nnghmc.errors import SettingsError
 from nnghmc.surrogates.learned import Whitened
-from nnghmc.surrogates.quadratic import QuadraticPotential
-from nnghmc.surrogates.quadratic_plus import Sum
+from nnghmc.surrogates.models.quadratic import QuadraticPotential
+from nnghmc.surrogates.models.quadratic_plus import Sum
+from nnghmc.surrogates.parts.whitening import Whitening
 from nnghmc.surrogates.training import Lesson
-from nnghmc.surrogates.whitening import Whitening
 
 ROOT = np.array([[2.0, 0.0, 0.0], [0.7, 1.0, 0.0], [0.1, -0.2, 0.05]])
 HESSIAN = ROOT @ ROOT.T
 
 
 def noisy_gaussian(noise, number=600, dim=3, seed=0):
-    """Gradients of a Gaussian with noise that nothing can learn."""
+    """Return gradients of a Gaussian with noise that no model can learn."""
     generator = np.random.default_rng(seed)
     positions = generator.multivariate_normal(np.ones(dim), np.linalg.inv(HESSIAN), size=number)
     gradients = (positions - 1) @ HESSIAN
@@ -29,11 +29,11 @@ def noisy_gaussian(noise, number=600, dim=3, seed=0):
 def test_a_network_that_does_not_help_is_dropped_and_the_report_says_so():
     surrogate = fit(QuadraticPlus(), noisy_gaussian(0.1), jax.random.key(0))
     assert isinstance(surrogate.learned, QuadraticPotential)
-    assert "was dropped" in str(surrogate.report)
+    assert "network dropped" in str(surrogate.report)
     np.testing.assert_allclose(surrogate.learned.hessian, HESSIAN, rtol=0.1)
 
 
-def test_a_remainder_of_rounding_is_not_learned():
+def test_a_remainder_of_rounding_errors_is_not_learned():
     surrogate = fit(QuadraticPlus(quadratic=Quadratic(1e-12)), noisy_gaussian(0), jax.random.key(0))
     assert isinstance(surrogate.learned, QuadraticPotential)
     assert "nothing to learn" in str(surrogate.report)
@@ -50,8 +50,8 @@ def test_a_network_that_helps_is_kept():
     assert surrogate.report.held_out_error < 0.5 * alone.report.held_out_error
 
 
-def test_early_stopping_goes_back_to_the_best_weights():
-    """A network far too large for its few noisy points gets worse on those held out."""
+def test_early_stopping_returns_the_best_weights():
+    """A network far too large for its few noisy points gets worse on held-out points."""
     generator = np.random.default_rng(0)
     positions = generator.normal(size=(80, 3))
     gradients = positions**2 + 0.5 * generator.normal(size=positions.shape)
@@ -68,7 +68,7 @@ def test_early_stopping_goes_back_to_the_best_weights():
     assert loss == pytest.approx(report.held_out_losses[best], rel=1e-4)
 
 
-def test_without_held_out_points_training_goes_on_to_the_end():
+def test_training_without_held_out_points_runs_all_epochs():
     training = Training(epochs=40, patience=3, held_out=0.0)
     report = fit(GradientMLP(5), noisy_gaussian(0.1), jax.random.key(0), training).report
     assert len(report.losses) == 40
@@ -112,7 +112,7 @@ def test_gradients_follow_the_chain_rule(source):
     "model", [GradientMLP(5), GradientMLP((5, 4)), PotentialNet(6), PotentialNet((5, 4), "tanh")]
 )
 def test_networks_absorb_the_whitening(model):
-    """What was folded into the weights is what the chain rule says."""
+    """The absorbed map gives the same gradient as the chain rule."""
     training = Training(epochs=2)
     learned = model.learn(Lesson(noisy_gaussian(0.3), None, jax.random.key(0), training)).learned
     whitening = whitenings()["metric"].on_device()
@@ -125,7 +125,7 @@ def test_networks_absorb_the_whitening(model):
         )
 
 
-def test_bad_coordinates_are_told():
+def test_bad_coordinates_raise_a_clear_error():
     with pytest.raises(SettingsError, match="'potentials'"):
         QuadraticPlus(coordinates="potentials")
     model = QuadraticPlus(coordinates=np.ones(5))
@@ -136,7 +136,7 @@ def test_bad_coordinates_are_told():
             fit(QuadraticPlus(coordinates=wrong), noisy_gaussian(0.1), jax.random.key(0))
 
 
-def test_a_gradient_that_never_changes_is_learned_as_it_is():
+def test_a_constant_gradient_is_learned():
     positions = np.random.default_rng(0).normal(size=(50, 2))
     data = GradientData.of_points(positions, np.tile([1.0, -2.0], (50, 1)))
     for training in (None, Training(held_out=0.0)):

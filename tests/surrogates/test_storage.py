@@ -7,6 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+import nnghmc
 from nnghmc import (
     GradientData,
     Posterior,
@@ -15,16 +16,21 @@ from nnghmc import (
     fit,
     from_log_density,
     load_surrogate,
-    sample,
 )
 from nnghmc.errors import SettingsError, SurrogateFileError
+from nnghmc.model.layout import ParameterLayout
+from nnghmc.platform.files import as_bytes, from_bytes
 
 
-@pytest.fixture
-def surrogate():
+def fitted(layout=None):
     positions = np.random.default_rng(0).normal(size=(100, 2))
     data = GradientData.of_points(positions, positions + 0.2 * np.sin(2 * positions))
-    return fit(QuadraticPlus(), data, jax.random.key(0))
+    return fit(QuadraticPlus(), data, jax.random.key(0), layout=layout)
+
+
+@pytest.fixture(scope="module")
+def surrogate():
+    return fitted()
 
 
 @pytest.fixture
@@ -35,7 +41,7 @@ def stored(surrogate, tmp_path):
 
 
 def rewritten(path, **changes):
-    """The file with some entries of its header changed."""
+    """Change some entries of the header of a file."""
     with np.load(path) as file:
         arrays = {name: file[name] for name in file.files}
     header = json.loads(arrays["header"].tobytes())
@@ -63,10 +69,10 @@ def test_a_pickle_is_refused_and_not_run(tmp_path):
     assert not (tmp_path / "harm").exists()
 
 
-@pytest.mark.parametrize("share", [0.0, 0.3, 0.9])
-def test_a_torn_file_is_refused(stored, share):
+@pytest.mark.parametrize("fraction", [0.0, 0.3, 0.9])
+def test_a_truncated_file_is_refused(stored, fraction):
     whole = stored.read_bytes()
-    stored.write_bytes(whole[: int(share * len(whole))])
+    stored.write_bytes(whole[: int(fraction * len(whole))])
     with pytest.raises(SurrogateFileError, match="damaged"):
         load_surrogate(stored)
 
@@ -96,12 +102,12 @@ def test_flipped_bytes_are_refused(stored):
         ({"names": ["a"], "shapes": [[5]]}, "damaged"),
     ],
 )
-def test_a_foreign_or_damaged_header_is_told(stored, changes, words):
+def test_a_foreign_or_damaged_header_is_refused(stored, changes, words):
     with pytest.raises(SurrogateFileError, match=words):
         load_surrogate(rewritten(stored, **changes))
 
 
-def test_numbers_that_are_none_are_refused(stored):
+def test_arrays_that_are_not_finite_numbers_are_refused(stored):
     with np.load(stored) as file:
         arrays = {name: file[name] for name in file.files}
     for spoiled in (np.full_like(arrays["array0"], np.nan), arrays["array0"].astype(complex)):
@@ -111,7 +117,7 @@ def test_numbers_that_are_none_are_refused(stored):
             load_surrogate(stored)
 
 
-def test_missing_files_and_other_arrays_are_told(tmp_path):
+def test_missing_files_and_other_arrays_raise_a_clear_error(tmp_path):
     with pytest.raises(SurrogateFileError, match="does not exist"):
         load_surrogate(tmp_path / "nowhere")
     with (tmp_path / "arrays.npz").open("wb") as file:
@@ -125,9 +131,80 @@ def test_missing_files_and_other_arrays_are_told(tmp_path):
         load_surrogate(tmp_path / "single.npy")
 
 
-def test_a_folder_that_is_not_there_is_told(surrogate, tmp_path):
+def test_a_missing_folder_raises_a_clear_error(surrogate, tmp_path):
     with pytest.raises(SurrogateFileError, match="could not be written"):
         surrogate.save(tmp_path / "nowhere" / "learned.surrogate")
+
+
+FIELDS = ("positions", "potentials", "gradients", "chains", "trajectories", "steps")
+
+
+def assert_same_data(found, expected):
+    for name in FIELDS:
+        one, other = getattr(found, name), getattr(expected, name)
+        np.testing.assert_array_equal(one, other)
+        assert one.dtype == other.dtype
+
+
+def test_arrays_keep_held_out_data_if_asked_to(surrogate):
+    arrays = from_bytes(as_bytes(surrogate.as_arrays(held_out=True)))
+    restored = Surrogate.from_arrays(arrays, "the store")
+    assert_same_data(restored.held_out, surrogate.held_out)
+    assert len(restored.held_out) == surrogate.report.held_out > 0
+    without = surrogate.as_arrays()
+    assert set(arrays) - set(without) == {f"held_out.{name}" for name in FIELDS}
+    assert Surrogate.from_arrays(without, "the store").held_out is None
+
+
+def test_nothing_held_out_stays_nothing(surrogate):
+    loaded = Surrogate.from_arrays(surrogate.as_arrays(), "the store")
+    again = Surrogate.from_arrays(loaded.as_arrays(held_out=True), "the store")
+    assert again.held_out is None
+
+
+def test_a_saved_file_holds_no_held_out_data(surrogate, stored):
+    assert surrogate.held_out is not None
+    assert load_surrogate(stored).held_out is None
+    with np.load(stored) as file:
+        assert not any(name.startswith("held_out") for name in file.files)
+
+
+@pytest.mark.parametrize(
+    ("name", "change"),
+    [
+        ("gradients", lambda array: array[:-1]),
+        ("positions", lambda array: array[:, :1]),
+        ("chains", lambda array: array[:, np.newaxis]),
+        ("potentials", lambda array: array.astype("U8")),
+        ("unknown", lambda array: np.zeros(3)),
+        ("steps", None),
+    ],
+)
+def test_damaged_held_out_data_are_refused(surrogate, name, change):
+    arrays = surrogate.as_arrays(held_out=True)
+    before = arrays.pop(f"held_out.{name}", None)
+    if change is not None:
+        arrays[f"held_out.{name}"] = change(before)
+    with pytest.raises(SurrogateFileError, match="the store is damaged"):
+        Surrogate.from_arrays(arrays, "the store")
+
+
+def test_held_out_data_of_other_dimensions_are_refused(surrogate):
+    arrays = surrogate.as_arrays(held_out=True)
+    for name in ("held_out.positions", "held_out.gradients"):
+        arrays[name] = arrays[name][:, :1]
+    with pytest.raises(SurrogateFileError, match="held-out data of 1 in 2 dimensions"):
+        Surrogate.from_arrays(arrays, "the store")
+
+
+def test_a_layout_replaces_the_restored_one():
+    layout = posterior("ab").layout
+    arrays = fitted(layout).as_arrays()
+    restored = Surrogate.from_arrays(arrays, "the store").layout
+    assert (restored.treedef, restored.names, restored.shapes) == (None, ("a", "b"), ((1,), (1,)))
+    assert Surrogate.from_arrays(arrays, "the store", layout=layout).layout is layout
+    with pytest.raises(SurrogateFileError, match=r"of 3 dimensions.*and it has 2"):
+        Surrogate.from_arrays(arrays, "the store", layout=ParameterLayout.of(np.zeros(3)))
 
 
 def posterior(names):
@@ -139,22 +216,36 @@ def posterior(names):
     )
 
 
+def three_dimensions():
+    return Posterior(lambda p, data: -jnp.sum(p**2), None, None, np.zeros(3))
+
+
 def test_a_surrogate_knows_which_posterior_it_fits(tmp_path):
-    run = sample(posterior("a"), 5, 2, warmup=5, progress=False)
-    assert isinstance(run.surrogate, Surrogate)
-    run.surrogate.save(tmp_path / "a")
+    surrogate = fitted(posterior("a").layout)
+    surrogate.save(tmp_path / "a")
     loaded = load_surrogate(tmp_path / "a")
     loaded.check_fits(posterior("a"))
     with pytest.raises(SettingsError, match=r"\('a',\).*\('a', 'b'\)"):
         loaded.check_fits(posterior("ab"))
     with pytest.raises(SettingsError, match="2 dimensions cannot serve a posterior of 3"):
-        sample(Posterior(lambda p, data: -jnp.sum(p**2), None, None, np.zeros(3)), surrogate=loaded)
-    with pytest.raises(SettingsError, match="Give the two posteriors"):
-        loaded.with_prior(lambda p: 0.0, None)
+        loaded.check_fits(three_dimensions())
+
+
+def test_sampling_refuses_a_surrogate_of_other_dimensions(surrogate):
+    method = nnghmc.NNgHMC(surrogate=surrogate)
+    with pytest.raises(SettingsError, match="2 dimensions cannot serve a posterior of 3"):
+        nnghmc.sample(three_dimensions(), method=method, progress=False)
+
+
+def test_priors_that_cannot_be_replaced_raise_a_clear_error(tmp_path):
+    surrogate = fitted(posterior("a").layout)
+    surrogate.save(tmp_path / "a")
+    with pytest.raises(SettingsError, match="Pass the two posteriors"):
+        load_surrogate(tmp_path / "a").with_prior(lambda p: 0.0, None)
     single = from_log_density(lambda p: -jnp.sum(p["a"] ** 2), {"a": np.zeros(2)})
-    with pytest.raises(SettingsError, match="prior apart from its likelihood"):
-        run.surrogate.with_prior(single, single)
+    with pytest.raises(SettingsError, match="prior that is separate from its likelihood"):
+        surrogate.with_prior(single, single)
     with pytest.raises(SettingsError, match="new must be a Posterior"):
-        run.surrogate.with_prior(None, 3.0)
-    with pytest.raises(SettingsError, match="both priors must be of the parameters"):
-        run.surrogate.with_prior(posterior("a"), posterior("ab"))
+        surrogate.with_prior(None, 3.0)
+    with pytest.raises(SettingsError, match="both priors must be those of the surrogate's param"):
+        surrogate.with_prior(posterior("a"), posterior("ab"))

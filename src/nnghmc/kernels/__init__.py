@@ -1,14 +1,37 @@
-"""One Markov transition each: (key, state) -> (state, info)."""
+"""Kernels: one Markov transition each, (key, state) -> (state, info)."""
 
+from nnghmc.kernels.base import Evaluations, Kernel
 from nnghmc.kernels.hmc import HMCInfo, HMCState, hmc, probing_hmc, true_gradient_hmc
 from nnghmc.kernels.leapfrog import simulate
-from nnghmc.kernels.nuts import nuts
-from nnghmc.kernels.stochastic import metropolis_sghmc, naive_sghmc, sghmc, sgld
+from nnghmc.kernels.mixture import Mixture
+from nnghmc.kernels.nuts import NoUTurn, nuts
+from nnghmc.kernels.stochastic import (
+    MetropolisSGHMCKernel,
+    NaiveSGHMCKernel,
+    SGHMCKernel,
+    SGLDKernel,
+    metropolis_sghmc,
+    naive_sghmc,
+    sghmc,
+    sgld,
+)
+from nnghmc.kernels.trajectories import LearnedGradientHMC, ProbingHMC, TrueGradientHMC
 from nnghmc.kernels.tuning import Tuning
 
 __all__ = [
+    "Evaluations",
     "HMCInfo",
     "HMCState",
+    "Kernel",
+    "LearnedGradientHMC",
+    "MetropolisSGHMCKernel",
+    "Mixture",
+    "NaiveSGHMCKernel",
+    "NoUTurn",
+    "ProbingHMC",
+    "SGHMCKernel",
+    "SGLDKernel",
+    "TrueGradientHMC",
     "Tuning",
     "hmc",
     "metropolis_sghmc",

@@ -21,13 +21,14 @@ from nnghmc.kernels.leapfrog import Field, Path, gradient_alone, integrate, leap
 from nnghmc.kernels.tuning import Jittered, drawn_length
 
 DIVERGENCE_THRESHOLD = 1000.0
+"""Energy error above which a trajectory counts as diverged, as in Stan."""
 
 
 class HMCState(NamedTuple):
-    """Where a chain stands.
+    """The state of a chain.
 
-    `potential` is the true U there; `gradient` is that of the integrator's field, so that a
-    trajectory of L steps costs L gradients.
+    `potential` is the true U at `position`. `gradient` is that of the integrator's field at
+    `position`; keeping it means that a trajectory of L steps takes L gradients.
     """
 
     position: Float[Array, " dim"]
@@ -36,12 +37,12 @@ class HMCState(NamedTuple):
 
 
 class HMCInfo(NamedTuple):
-    """What happened in one transition, under the names that BlackJAX uses.
+    """Information about one transition, under the names that BlackJAX uses.
 
-    `energy` is H where the chain stands after the transition and `energy_error` its change on the
-    way there, zero for a rejection; `proposed_energy_error` is the change that was put to the test,
-    infinite where the end is not finite. `is_insurance` marks a draw along the true gradient among
-    those along a learned one. `path` holds the steps, for a kernel that records them.
+    `energy` is H after the transition, and `energy_error` its change in the transition, zero for a
+    rejection. `proposed_energy_error` is the change at the proposal, which the Metropolis test
+    uses; it is infinite if the energy of the proposal is not finite. `path` holds the steps if the
+    kernel records them.
     """
 
     acceptance_rate: Float[Array, ""]
@@ -53,12 +54,11 @@ class HMCInfo(NamedTuple):
     proposed_energy_error: Float[Array, ""]
     step_size: Float[Array, ""]
     num_integration_steps: Int[Array, ""]
-    is_insurance: Bool[Array, ""]
     path: Path
 
 
 class Launch(NamedTuple):
-    """What a trajectory starts with; the key is for fields that are random."""
+    """The start of a trajectory and its length; `key` is for random gradient fields."""
 
     key: PRNGKeyArray
     state: HMCState
@@ -68,7 +68,7 @@ class Launch(NamedTuple):
 
 
 Propose = Callable[[Launch], tuple[HMCState, Array, Path]]
-"""launch -> (proposal, its momentum, the path there)."""
+"""launch -> (proposal, momentum at the proposal, path from the start to the proposal)."""
 
 
 def hmc(
@@ -80,10 +80,10 @@ def hmc(
     *,
     divergence_threshold: float = DIVERGENCE_THRESHOLD,
 ) -> SamplingAlgorithm:
-    """HMC along `gradient`, which may be any function, with draws from exp(-potential).
+    """Return HMC along `gradient`, which may be any function, with draws from exp(-potential).
 
-    One evaluation of `potential` and `num_steps` of `gradient` per draw. A pair of numbers for
-    `step_size` or `num_steps` means uniform between them, drawn anew for each transition.
+    A draw takes one evaluation of `potential` and `num_steps` of `gradient`. If `step_size` or
+    `num_steps` is a pair, it is drawn uniformly between the two for each transition.
     """
 
     def init(position: Array, rng_key: PRNGKeyArray | None = None) -> HMCState:
@@ -104,11 +104,11 @@ def true_gradient_hmc(
     divergence_threshold: float = DIVERGENCE_THRESHOLD,
     record_steps: int = 0,
 ) -> SamplingAlgorithm:
-    """Standard HMC: the same draws as `hmc(U, ∇U, ...)`, without its separate evaluation of U.
+    """Return standard HMC: the draws of `hmc(U, ∇U, ...)` without the extra evaluation of U.
 
-    A gradient brings its potential along at no cost, so the last step of the trajectory already
-    knows what the Metropolis test asks for. With `record_steps`, the start and the first so many
-    steps of each trajectory are in `info.path`: gradient data at no extra evaluation.
+    Evaluating a gradient also gives the potential, so the last step of the trajectory already
+    has the potential for the Metropolis test. With `record_steps`, `info.path` holds the start and
+    the first `record_steps` steps of each trajectory: gradient data at no extra evaluation.
     """
 
     def init(position: Array, rng_key: PRNGKeyArray | None = None) -> HMCState:
@@ -127,10 +127,10 @@ def probing_hmc(
     num_steps: Jittered[int],
     inverse_mass_matrix: MetricTypes,
 ) -> SamplingAlgorithm:
-    """The same draws as `hmc(U, gradient, ...)`, with the true gradient at every proposal.
+    """Return HMC with the draws of `hmc(U, gradient, ...)` and the true gradient at proposals.
 
-    `info.path` has one row, the proposal, rejected or not: gradient data from where trajectories
-    along `gradient` actually go, at one evaluation a draw.
+    `info.path` has one row, the proposal, whether it is accepted or not. These are gradient data
+    from where trajectories along `gradient` actually go, at one evaluation per draw.
     """
 
     def init(position: Array, rng_key: PRNGKeyArray | None = None) -> HMCState:
@@ -155,7 +155,7 @@ def _along(
     metric: Metric,
     record_steps: int = 0,
 ) -> Propose:
-    """Proposals at the end of a trajectory along a field."""
+    """Return a function that proposes the end of a trajectory along a field."""
     leapfrog_step = leapfrog(field, metric.kinetic_energy)
 
     def propose(launch: Launch) -> tuple[HMCState, Array, Path]:
@@ -173,9 +173,9 @@ def metropolis_transition(
     length: tuple[Jittered[float], Jittered[int]],
     divergence_threshold: float,
 ) -> Callable[[PRNGKeyArray, HMCState], tuple[HMCState, HMCInfo]]:
-    """A fresh momentum, a proposal, and the Metropolis test on H = U + K.
+    """Return a transition: draw a momentum, propose, and do the Metropolis test on H = U + K.
 
-    Exact for any proposal that is reversible and preserves volume.
+    It is exact for any proposal that is reversible and preserves volume.
     """
 
     def step(rng_key: PRNGKeyArray, state: HMCState) -> tuple[HMCState, HMCInfo]:
@@ -202,7 +202,6 @@ def metropolis_transition(
             proposed_energy_error=change,
             step_size=jnp.asarray(step_size, change.dtype),
             num_integration_steps=jnp.asarray(num_steps, jnp.int32),
-            is_insurance=jnp.asarray(False),
             path=path,
         )
         return state, info

@@ -1,8 +1,8 @@
-"""Leapfrog under any gradient function, learned or true.
+"""Leapfrog integration under any gradient function, learned or true.
 
-The integrator is BlackJAX's; only the position update is ours, because BlackJAX's evaluates the
-density on every step. Whatever function stands in for the gradient, each update shears one half of
-phase space along the other, so a step is reversible and preserves volume.
+The integrator is BlackJAX's, except for the position update: BlackJAX's own evaluates the density
+on every step. Whatever function replaces the gradient, each update shears one half of phase space
+along the other, so a step is reversible and preserves volume.
 """
 
 from collections.abc import Callable
@@ -21,13 +21,14 @@ from blackjax.mcmc.metrics import KineticEnergy, default_metric
 from jaxtyping import Array, Float
 
 Field = Callable[[Array], tuple[Array, Array]]
-"""q -> (U, gradient), with NaN in the place of U where the field does not know it."""
+"""q -> (U, gradient), with NaN instead of U if the field does not know it."""
 
 Leapfrog = Callable[[IntegratorState, Array | float], IntegratorState]
+"""(state, step size) -> state after one leapfrog step."""
 
 
 class Path(NamedTuple):
-    """What a trajectory met: its start, then a row a step; rows beyond the last step are NaN."""
+    """The points of a trajectory: its start, then one row per step, then rows of NaN."""
 
     positions: Float[Array, "steps dim"]
     potentials: Float[Array, " steps"]
@@ -35,17 +36,17 @@ class Path(NamedTuple):
 
     @classmethod
     def empty(cls, num_rows: int, position: Array) -> "Path":
-        """Room for `num_rows` points."""
+        """Return a path with `num_rows` rows of NaN."""
         rows = jnp.full((num_rows, *position.shape), jnp.nan, position.dtype)
         return cls(rows, rows[:, 0], rows)
 
     @staticmethod
     def num_rows(record_steps: int) -> int:
-        """How many rows so many recorded steps take: the start has one too."""
+        """Return the number of rows for the start and `record_steps` steps; 0 for no steps."""
         return record_steps + 1 if record_steps else 0
 
     def write(self, row: Array | int, state: IntegratorState) -> "Path":
-        """The path with one more point in it."""
+        """Return the path with a state written to one row."""
         return Path(
             self.positions.at[row].set(state.position),
             self.potentials.at[row].set(-state.logdensity),
@@ -54,7 +55,7 @@ class Path(NamedTuple):
 
 
 def gradient_alone(gradient: Callable[[Array], Array]) -> Field:
-    """A field that knows its gradient and not its potential."""
+    """Return a field that has this gradient, and NaN for its potential."""
 
     def field(position: Array) -> tuple[Array, Array]:
         return jnp.asarray(jnp.nan, position.dtype), gradient(position)
@@ -63,7 +64,7 @@ def gradient_alone(gradient: Callable[[Array], Array]) -> Field:
 
 
 def leapfrog(field: Field, kinetic_energy: KineticEnergy) -> Leapfrog:
-    """One leapfrog step: half a momentum step, a position step, half a momentum step."""
+    """Return a leapfrog step: half a momentum step, a position step, half a momentum step."""
 
     def position_update(
         position: Array, velocity: Array, step_size: Array, coefficient: float, _: None
@@ -87,7 +88,7 @@ def integrate(
     num_steps: Array | int,
     record_steps: int = 0,
 ) -> tuple[IntegratorState, Path]:
-    """Take `num_steps` leapfrog steps; record the start and the first `record_steps` of them."""
+    """Make `num_steps` leapfrog steps, and record the start and the first `record_steps` steps."""
 
     def body(index: Array, carry: tuple) -> tuple:
         state, path = carry
@@ -107,11 +108,10 @@ def simulate(
     num_steps: int,
     inverse_mass_matrix: Array | None = None,
 ) -> tuple[Array, Array, Path]:
-    """Follow one trajectory, with no Metropolis test: last position, last momentum, and the path.
+    """Simulate one trajectory without a Metropolis test.
 
-    The path begins with the start.
-
-    For looking at a gradient, true or learned: does its dynamics stay on the energy surface?
+    Use it to see whether the dynamics of a gradient, true or learned, stay on the energy surface.
+    Returns the last position, the last momentum, and the path, which begins with the start.
     """
     if inverse_mass_matrix is None:
         inverse_mass_matrix = jnp.ones_like(position)

@@ -1,4 +1,4 @@
-"""NUTS, by BlackJAX, in the words of this package: for posteriors whose gradient is cheap."""
+"""The no-U-turn sampler, by BlackJAX, for posteriors whose gradient is cheap."""
 
 import jax.numpy as jnp
 from blackjax.base import SamplingAlgorithm
@@ -7,11 +7,14 @@ from blackjax.mcmc import nuts as blackjax_nuts
 from blackjax.mcmc.metrics import MetricTypes
 from jaxtyping import Array, PRNGKeyArray
 
+from nnghmc.kernels.base import Evaluations, Statistics
 from nnghmc.kernels.hmc import DIVERGENCE_THRESHOLD, HMCInfo, HMCState
 from nnghmc.kernels.leapfrog import Field, Path, leapfrog
-from nnghmc.kernels.tuning import Jittered
+from nnghmc.kernels.trajectories import TrajectoryKernel, num_steps
+from nnghmc.kernels.tuning import Jittered, Tuning
 
 MOST_DOUBLINGS = 10
+"""Largest tree depth: a trajectory has at most 1,023 steps, as in Stan."""
 
 
 def nuts(
@@ -20,10 +23,11 @@ def nuts(
     num_steps: Jittered[int],
     inverse_mass_matrix: MetricTypes,
 ) -> SamplingAlgorithm:
-    """The no-U-turn sampler; it finds the number of steps itself, and ignores the one given.
+    """Return the no-U-turn sampler, which finds the number of steps itself.
 
-    It always moves by a multinomial choice along the trajectory: there is no acceptance, and what
-    stands in its place is the mean over the trajectory, as everywhere.
+    It chooses the next position among those of the trajectory, so there is no Metropolis test. As
+    in Stan and PyMC, the acceptance rate is the mean over the trajectory. `num_steps` is ignored;
+    all kernels take the same arguments.
     """
     kernel = blackjax_nuts.build_kernel(
         lambda _, kinetic_energy: leapfrog(potential_and_gradient, kinetic_energy),
@@ -47,9 +51,34 @@ def nuts(
             proposed_energy_error=unknown,
             step_size=jnp.asarray(step_size, state.position.dtype),
             num_integration_steps=jnp.asarray(found.num_integration_steps, jnp.int32),
-            is_insurance=jnp.asarray(False),
             path=Path.empty(0, state.position),
         )
         return HMCState(end.position, -end.logdensity, -end.logdensity_grad), info
 
     return SamplingAlgorithm(init, step)
+
+
+class NoUTurn(TrajectoryKernel):
+    """The no-U-turn sampler along the true gradient."""
+
+    potential_and_gradient: Field
+    tuning: Tuning
+
+    def algorithm(
+        self, step_size: Jittered[float], num_steps: Jittered[int], metric: MetricTypes
+    ) -> SamplingAlgorithm:
+        """Return NUTS, which ignores the number of steps."""
+        return nuts(self.potential_and_gradient, step_size, num_steps, metric)
+
+    def init(self, position: Array, potential: Array | None = None) -> HMCState:
+        """Return the state of one chain, with the true gradient."""
+        return HMCState(position, *self.potential_and_gradient(position))
+
+    def evaluations(self, statistics: Statistics) -> Evaluations:
+        """Return one true gradient per step."""
+        return Evaluations(true_gradients=num_steps(statistics))
+
+    @property
+    def entering(self) -> Evaluations:
+        """The evaluation of one true gradient."""
+        return Evaluations(true_gradients=1)

@@ -1,15 +1,16 @@
-"""Stochastic-gradient samplers: the gradient comes from a random mini-batch, new at each step.
+"""Stochastic-gradient samplers, whose gradient comes from a new random mini-batch at each step.
 
 Three of them have no Metropolis test, and are biased by the noise of the gradient and by the step
-size: Langevin dynamics, Hamiltonian dynamics with friction, and leapfrog with nothing to make up
-for the noise. The fourth is that leapfrog with a Metropolis test on the true potential, and exact:
-the batches of a trajectory are drawn independently of where it goes, so the reversed trajectory
-with the batches in reversed order is as likely as the trajectory itself.
+size: Langevin dynamics, Hamiltonian dynamics with friction, and leapfrog without a correction for
+the noise. The fourth adds a Metropolis test on the true potential to that leapfrog, and is exact.
+The batches of a trajectory do not depend on where it goes, so the reversed trajectory with the
+batches in reversed order is as likely as the trajectory itself.
 """
 
 from collections.abc import Callable
 
 import blackjax
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 from blackjax.base import SamplingAlgorithm
@@ -18,6 +19,7 @@ from blackjax.mcmc.metrics import Metric, MetricTypes, default_metric
 from blackjax.sgmcmc import diffusions
 from jaxtyping import Array, PRNGKeyArray
 
+from nnghmc.kernels.base import Evaluations, Statistics, number_of_draws
 from nnghmc.kernels.hmc import (
     DIVERGENCE_THRESHOLD,
     HMCInfo,
@@ -26,10 +28,11 @@ from nnghmc.kernels.hmc import (
     metropolis_transition,
 )
 from nnghmc.kernels.leapfrog import Path, gradient_alone, leapfrog
-from nnghmc.kernels.tuning import Jittered, drawn_length
+from nnghmc.kernels.trajectories import TrajectoryKernel, num_steps
+from nnghmc.kernels.tuning import Jittered, Tuning, drawn_length
 
 BatchGradient = Callable[[PRNGKeyArray, Array], Array]
-"""(key, position) -> an unbiased estimate of ∇U, from the mini-batch that the key draws."""
+"""(key, position) -> unbiased estimate of ∇U, from the mini-batch that the key draws."""
 
 
 def sgld(
@@ -38,7 +41,7 @@ def sgld(
     num_steps: Jittered[int],
     inverse_mass_matrix: MetricTypes | Metric | None = None,
 ) -> SamplingAlgorithm:
-    """Stochastic-gradient Langevin dynamics (Welling and Teh): `num_steps` steps a draw.
+    """Return stochastic-gradient Langevin dynamics (Welling and Teh), `num_steps` steps per draw.
 
     A step is q - h g + √(2h) noise with h the step size, half of Welling and Teh's ε.
     """
@@ -66,11 +69,11 @@ def sghmc(
     friction: float,
     noise: float = 0.0,
 ) -> SamplingAlgorithm:
-    """Stochastic-gradient HMC with friction (Chen, Fox and Guestrin), by BlackJAX's integrator.
+    """Return stochastic-gradient HMC with friction (Chen, Fox and Guestrin), by BlackJAX.
 
-    The position moves first, and the gradient is that of where it arrives. In their words η is the
-    square of the step size, and α is friction times step size. The momentum is drawn anew for each
-    draw, a mini-batch for each step.
+    The position moves first, and the gradient is evaluated where it arrives. In their notation η is
+    the square of the step size, and α is friction times step size. Each draw has a fresh momentum,
+    each step a fresh mini-batch.
     """
     diffusion = diffusions.sghmc(friction, noise)
 
@@ -95,7 +98,10 @@ def naive_sghmc(
     num_steps: Jittered[int],
     inverse_mass_matrix: MetricTypes | Metric,
 ) -> SamplingAlgorithm:
-    """Leapfrog along mini-batch gradients, every proposal taken, nothing done about their noise."""
+    """Return leapfrog along mini-batch gradients that accepts every proposal.
+
+    Nothing corrects for the noise of the gradients.
+    """
     metric = default_metric(inverse_mass_matrix)
 
     def move(key: PRNGKeyArray, position: Array, step_size: Array, num_steps: Array) -> Array:
@@ -113,7 +119,7 @@ def metropolis_sghmc(
     num_steps: Jittered[int],
     inverse_mass_matrix: MetricTypes | Metric,
 ) -> SamplingAlgorithm:
-    """Leapfrog along mini-batch gradients, with a Metropolis test on the true potential: exact."""
+    """Return leapfrog along mini-batch gradients, made exact by a test on the true potential."""
     metric = default_metric(inverse_mass_matrix)
 
     def propose(launch: Launch) -> tuple[HMCState, Array, Path]:
@@ -142,7 +148,7 @@ def _trajectory(
     step_size: Array | float,
     num_steps: Array | int,
 ) -> tuple[Array, Array]:
-    """Leapfrog with a mini-batch for each point: the start has its own, and each step's end."""
+    """Follow a leapfrog trajectory with one mini-batch for its start and one for each step."""
 
     def gradient_at(index: Array | int) -> Callable[[Array], Array]:
         return lambda position: batch_gradient(jax.random.fold_in(key, index), position)
@@ -162,11 +168,10 @@ def _untested(
     step_size: Jittered[float],
     num_steps: Jittered[int],
 ) -> SamplingAlgorithm:
-    """A transition that goes wherever `move` leads; it knows no energy, and says NaN."""
+    """Return a transition that accepts every result of `move`; its energies are NaN."""
 
     def init(position: Array, rng_key: PRNGKeyArray | None = None) -> HMCState:
-        unknown = jnp.asarray(jnp.nan, position.dtype)
-        return HMCState(position, unknown, jnp.zeros_like(position))
+        return _unevaluated(position)
 
     def step(rng_key: PRNGKeyArray, state: HMCState) -> tuple[HMCState, HMCInfo]:
         length_key, move_key = jax.random.split(rng_key)
@@ -184,9 +189,105 @@ def _untested(
             proposed_energy_error=unknown,
             step_size=jnp.asarray(size, position.dtype),
             num_integration_steps=jnp.asarray(number, jnp.int32),
-            is_insurance=jnp.asarray(False),
             path=Path.empty(0, position),
         )
         return HMCState(position, unknown, state.gradient), info
 
     return SamplingAlgorithm(init, step)
+
+
+class SGLDKernel(TrajectoryKernel):
+    """Stochastic-gradient Langevin dynamics."""
+
+    batch_gradient: BatchGradient
+    tuning: Tuning
+
+    def algorithm(
+        self, step_size: Jittered[float], num_steps: Jittered[int], metric: MetricTypes
+    ) -> SamplingAlgorithm:
+        """Return Langevin dynamics, which has no mass matrix."""
+        return sgld(self.batch_gradient, step_size, num_steps)
+
+    def init(self, position: Array, potential: Array | None = None) -> HMCState:
+        """Return the state of one chain without any evaluation."""
+        return _unevaluated(position)
+
+    def evaluations(self, statistics: Statistics) -> Evaluations:
+        """Return one mini-batch gradient per step."""
+        return Evaluations(batch_gradients=num_steps(statistics))
+
+
+class SGHMCKernel(TrajectoryKernel):
+    """Stochastic-gradient HMC with friction."""
+
+    batch_gradient: BatchGradient
+    tuning: Tuning
+    friction: float = eqx.field(static=True)
+    noise: float = eqx.field(static=True)
+
+    def algorithm(
+        self, step_size: Jittered[float], num_steps: Jittered[int], metric: MetricTypes
+    ) -> SamplingAlgorithm:
+        """Return SGHMC with friction, which has no mass matrix."""
+        return sghmc(
+            self.batch_gradient, step_size, num_steps, friction=self.friction, noise=self.noise
+        )
+
+    def init(self, position: Array, potential: Array | None = None) -> HMCState:
+        """Return the state of one chain without any evaluation."""
+        return _unevaluated(position)
+
+    def evaluations(self, statistics: Statistics) -> Evaluations:
+        """Return one mini-batch gradient per step."""
+        return Evaluations(batch_gradients=num_steps(statistics))
+
+
+class NaiveSGHMCKernel(TrajectoryKernel):
+    """Leapfrog along mini-batch gradients that accepts every proposal."""
+
+    batch_gradient: BatchGradient
+    tuning: Tuning
+
+    def algorithm(
+        self, step_size: Jittered[float], num_steps: Jittered[int], metric: MetricTypes
+    ) -> SamplingAlgorithm:
+        """Return leapfrog without a Metropolis test."""
+        return naive_sghmc(self.batch_gradient, step_size, num_steps, metric)
+
+    def init(self, position: Array, potential: Array | None = None) -> HMCState:
+        """Return the state of one chain without any evaluation."""
+        return _unevaluated(position)
+
+    def evaluations(self, statistics: Statistics) -> Evaluations:
+        """Return one mini-batch gradient per step, and one for the start of each trajectory."""
+        return Evaluations(batch_gradients=num_steps(statistics) + number_of_draws(statistics))
+
+
+class MetropolisSGHMCKernel(TrajectoryKernel):
+    """Leapfrog along mini-batch gradients with a Metropolis test on the true potential."""
+
+    potential: Callable[[Array], Array]
+    batch_gradient: BatchGradient
+    tuning: Tuning
+
+    def algorithm(
+        self, step_size: Jittered[float], num_steps: Jittered[int], metric: MetricTypes
+    ) -> SamplingAlgorithm:
+        """Return leapfrog with a Metropolis test."""
+        return metropolis_sghmc(self.potential, self.batch_gradient, step_size, num_steps, metric)
+
+    def init(self, position: Array, potential: Array | None = None) -> HMCState:
+        """Return the state of one chain, with the true potential."""
+        known = self.potential(position) if potential is None else potential
+        return HMCState(position, known, jnp.zeros_like(position))
+
+    def evaluations(self, statistics: Statistics) -> Evaluations:
+        """Return the mini-batch gradients of the trajectories, and one true potential per draw."""
+        draws = number_of_draws(statistics)
+        return Evaluations(true_potentials=draws, batch_gradients=num_steps(statistics) + draws)
+
+
+def _unevaluated(position: Array) -> HMCState:
+    """Return a state whose potential is unknown, for kernels that never evaluate it."""
+    unknown = jnp.asarray(jnp.nan, position.dtype)
+    return HMCState(position, unknown, jnp.zeros_like(position))

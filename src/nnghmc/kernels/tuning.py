@@ -1,4 +1,4 @@
-"""Step size, number of steps and mass matrix: checked once, then inputs of compiled code."""
+"""Holds step size, number of steps and mass matrix, checked once, as inputs of compiled code."""
 
 from collections.abc import Callable
 from typing import Any, TypeAlias, TypeVar
@@ -10,17 +10,17 @@ import numpy as np
 from jaxtyping import Array, PRNGKeyArray
 
 from nnghmc.errors import SettingsError, positive_integer, positive_number
-from nnghmc.mass_matrix import checked_inverse_mass_matrix
+from nnghmc.platform.matrices import checked_inverse_mass_matrix
 
 Number = TypeVar("Number", int, float)
 Jittered: TypeAlias = Number | tuple[Number, Number] | Array | tuple[Array, Array]
-"""A fixed number, or a pair (low, high): uniform between them, both ends included."""
+"""A fixed number, or a pair (low, high) to draw from uniformly, both ends included."""
 
 
 def drawn_length(
     key: PRNGKeyArray, step_size: Jittered[float], num_steps: Jittered[int]
 ) -> tuple[Array | float, Array | int]:
-    """Step size and number of steps of one trajectory."""
+    """Draw the step size and the number of steps of one trajectory."""
     size_key, number_key = jax.random.split(key)
     if isinstance(step_size, tuple | list):
         step_size = jax.random.uniform(size_key, minval=step_size[0], maxval=step_size[1])
@@ -30,7 +30,10 @@ def drawn_length(
 
 
 class Tuning(eqx.Module):
-    """How trajectories are made: a pytree of arrays, so that step sizes can change freely."""
+    """Step size, number of steps and inverse mass matrix of trajectories.
+
+    All of them are arrays, so that they can change without a new compilation.
+    """
 
     step_size: Jittered[float]
     num_steps: Jittered[int]
@@ -40,7 +43,7 @@ class Tuning(eqx.Module):
     def checked(
         cls, step_size: Any, num_steps: Any, inverse_mass_matrix: Any, dim: int
     ) -> "Tuning":
-        """Tuning from what a user gave, or an error that says what is wrong with it."""
+        """Return the tuning for a user's settings, or raise an error that says what is wrong."""
         matrix = checked_inverse_mass_matrix("inverse_mass_matrix", inverse_mass_matrix, dim)
         return cls(
             _checked("step_size", step_size, positive_number),
@@ -49,21 +52,22 @@ class Tuning(eqx.Module):
         )
 
     def drawn_length(self, key: PRNGKeyArray) -> tuple[Array | float, Array | int]:
-        """Step size and number of steps of one trajectory."""
+        """Draw the step size and the number of steps of one trajectory."""
         return drawn_length(key, self.step_size, self.num_steps)
 
     @property
     def largest_step(self) -> float:
-        """The largest step size there can be."""
+        """The largest possible step size."""
         return float(jnp.max(jnp.asarray(self.step_size)))
 
     @property
     def most_steps(self) -> int:
-        """The longest trajectory there can be."""
+        """The largest possible number of steps per trajectory."""
         return int(jnp.max(jnp.asarray(self.num_steps)))
 
 
 def _checked(name: str, value: Any, check: Callable[[str, Any], Any]) -> Any:
+    """Return a checked number or pair (low, high) as arrays."""
     if isinstance(value, str) or np.ndim(value) == 0:
         return jnp.asarray(check(name, value))
     if len(value) != 2:

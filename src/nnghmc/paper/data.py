@@ -1,8 +1,8 @@
-"""The paper's real data: from a folder, or fetched once into the user's cache, and checked.
+"""Read the paper's real data from a folder, or download them once into the user's cache.
 
 The folder that the variable NNGHMC_DATA names comes first; it holds the files under the names given
-here, as they are or compressed (.xz, .gz). Otherwise Pooch fetches them from where their owners
-publish them.
+here, as they are or compressed (.xz, .gz). Files that it does not hold are downloaded by Pooch from
+where their owners publish them. Known checksums are checked.
 """
 
 import gzip
@@ -13,13 +13,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from io import BytesIO
 from pathlib import Path
+from typing import Any
 from zipfile import ZipFile
 
-import pooch
 from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn
 
-from nnghmc.errors import NnghmcError
+from nnghmc import NnghmcError
 
 FOLDER = "NNGHMC_DATA"
 OPENERS: dict[str, Callable[[bytes], bytes]] = {
@@ -32,11 +32,11 @@ LIBSVM = "https://www.csie.ntu.edu.tw/~cjlin/libsvmtools/datasets/binary"
 
 
 class DataError(NnghmcError):
-    """Data that are missing, or not what they should be."""
+    """Raised for data that are missing or not what they should be."""
 
 
 class DownloadBar:
-    """What Pooch asks of a progress bar, by Rich."""
+    """A progress bar of Rich with the methods that Pooch calls."""
 
     def __init__(self, title: str):
         columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn())
@@ -45,7 +45,7 @@ class DownloadBar:
 
     @property
     def total(self) -> float | None:
-        """Bytes to come."""
+        """The size of the download in bytes."""
         return self._bar.tasks[0].total
 
     @total.setter
@@ -54,15 +54,15 @@ class DownloadBar:
         self._bar.start()
 
     def update(self, number: int) -> None:
-        """So many more have come."""
+        """Advance by a number of bytes."""
         self._bar.advance(self._task, number)
 
     def reset(self) -> None:
-        """Back to none."""
+        """Go back to zero bytes."""
         self._bar.reset(self._task)
 
     def close(self) -> None:
-        """The end."""
+        """Stop the bar."""
         self._bar.stop()
 
 
@@ -71,10 +71,10 @@ class File:
     """One file of a data set.
 
     Attributes:
-        path: where it lies in the folder of the data.
+        path: its path in the folder of the data.
         url: where its owners publish it, or an archive that contains it.
         member: its name in that archive; None where the address is that of the file itself.
-        sha256: of its contents; None where copies differ in their spaces.
+        sha256: the checksum of its contents; None where copies differ in white space.
     """
 
     path: str
@@ -85,34 +85,48 @@ class File:
 
 @dataclass(frozen=True)
 class DataSet:
-    """A data set of the paper, whose it is, and the files it consists of."""
+    """A data set of the paper, the credit of its owners, and its files."""
 
     title: str
     credit: str
     files: tuple[File, ...]
 
     def contents(self) -> list[BytesIO]:
-        """Each file, from the folder or the cache, or fetched; checked."""
-        return [BytesIO(self._checked(file, self._found(file))) for file in self.files]
+        """Read each file from the folder or the cache, or download it, and check it."""
+        return [BytesIO(self._check(file, self._read(file))) for file in self.files]
 
-    def _found(self, file: File) -> bytes:
+    def _read(self, file: File) -> bytes:
         folder = os.environ.get(FOLDER)
         if folder is not None:
-            for ending, opened in OPENERS.items():
+            for ending, unpack in OPENERS.items():
                 path = Path(folder) / (file.path + ending)
                 if path.exists():
-                    return opened(path.read_bytes())
+                    return unpack(path.read_bytes())
+        pooch = self._import_pooch(file)
         try:
-            return self._fetched(file)
+            return self._download(pooch, file)
         except Exception as error:  # whatever the network, the archive or the disk comes up with
             raise DataError(
-                f"{self.title} is not on this machine and could not be fetched from {file.url} "
-                f"({type(error).__name__}: {error}). Either run this once with a network, or get "
-                f"it elsewhere and point {FOLDER} at a folder that holds {file.path}, as it is or "
-                "as .xz or .gz."
+                f"{self.title} is not on this machine and could not be downloaded from {file.url} "
+                f"({type(error).__name__}: {error}). Run this once with a network connection, or "
+                f"{_put_into_folder(file)}."
             ) from None
 
-    def _fetched(self, file: File) -> bytes:
+    def _import_pooch(self, file: File) -> Any:
+        """Import Pooch, which only downloads need, or say how to install it."""
+        try:
+            import pooch
+        except ModuleNotFoundError as error:
+            if error.name != "pooch":
+                raise
+            raise DataError(
+                f"{self.title} is not on this machine, and Pooch, which downloads it, is not "
+                'installed; install it with pip install "nnghmc[paper]", or '
+                f"{_put_into_folder(file)}."
+            ) from None
+        return pooch
+
+    def _download(self, pooch: Any, file: File) -> bytes:
         path = pooch.retrieve(
             file.url,
             known_hash=None,  # archives are packed anew now and then; their contents are checked
@@ -125,15 +139,22 @@ class DataSet:
             packed = archive.read(file.member)
         return OPENERS[".gz"](packed) if file.member.endswith(".gz") else packed
 
-    def _checked(self, file: File, contents: bytes) -> bytes:
-        found = hashlib.sha256(contents).hexdigest()
-        if file.sha256 is not None and found != file.sha256:
+    def _check(self, file: File, contents: bytes) -> bytes:
+        sha256 = hashlib.sha256(contents).hexdigest()
+        if file.sha256 is not None and sha256 != file.sha256:
             raise DataError(
                 f"{file.path} of {self.title} is not the file it should be: its SHA-256 is "
-                f"{found[:12]}… and should be {file.sha256[:12]}…; take it away, to have it "
-                "fetched anew."
+                f"{sha256[:12]}… and should be {file.sha256[:12]}…; delete it, and it will be "
+                "downloaded again."
             )
         return contents
+
+
+def _put_into_folder(file: File) -> str:
+    return (
+        f"get the file elsewhere and set {FOLDER} to a folder that holds {file.path}, as it is or "
+        "as .xz or .gz"
+    )
 
 
 COVER_TYPE = DataSet(

@@ -1,4 +1,4 @@
-"""What an experiment of the paper gives: settings, tables, remarks and figures."""
+"""What all experiments share: whole runs, and results as paragraphs, tables and figures."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -7,22 +7,33 @@ from typing import Any
 import numpy as np
 from matplotlib.figure import Figure
 
-from nnghmc.diagnostics import standard_errors
-from nnghmc.run import Run
-from nnghmc.sampler import sample
+from nnghmc import Method, Posterior, Run, diagnostics, sample
 
 
-def whole_run(*arguments: Any, **settings: Any) -> Run:
-    """What `sample` gives, unless it is interrupted: half a run is of no use here."""
-    run = sample(*arguments, **settings)
+def whole_run(
+    posterior: Posterior,
+    draws: int,
+    chains: int,
+    seed: int = 0,
+    method: Method | str = "auto",
+    **arguments: Any,
+) -> Run:
+    """Sample, and raise KeyboardInterrupt if the run was interrupted: half a run is no use here."""
+    run = sample(posterior, draws, chains, seed, method, **arguments)
     if not run.complete:
         raise KeyboardInterrupt
     return run
 
 
+def variables_of(run: Run) -> dict[str, np.ndarray]:
+    """Return the kept draws of a run by name, on the natural scale of its parameters."""
+    assert run.posterior is not None  # only a loaded run has none
+    return run.posterior.variables(run.draws)
+
+
 @dataclass(frozen=True)
 class Table:
-    """Words and numbers in columns, the first of them words; prints aligned, or as Markdown."""
+    """A table whose first column holds words; it prints with aligned columns, or as Markdown."""
 
     title: str
     header: Sequence[str]
@@ -42,34 +53,35 @@ class Table:
 
     @property
     def markdown(self) -> str:
-        """The same for a page."""
+        """The table in Markdown."""
         return "\n".join([f"**{self.title}**", "", *markdown_table(self.header, self.rows)])
 
 
 def markdown_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
-    """Its lines; the first column is words, the others are numbers."""
+    """Return the lines of a Markdown table; all columns but the first are aligned to the right."""
     sides = ["---"] + ["---:"] * (len(header) - 1)
     lines = ([part.replace("|", r"\|") for part in line] for line in (header, sides, *rows))
     return ["| " + " | ".join(line) + " |" for line in lines]
 
 
 def z_of_spreads(draws: np.ndarray, spreads: np.ndarray) -> np.ndarray:
-    """How far standard deviations are from the true ones, in units of Monte Carlo error."""
-    return np.asarray((draws.std(axis=(0, 1)) - spreads) / standard_errors(draws, "std"))
+    """Return how far standard deviations are from the true ones, in units of Monte Carlo error."""
+    errors = diagnostics.standard_errors(draws, "std")
+    return np.asarray((draws.std(axis=(0, 1)) - spreads) / errors)
 
 
 @dataclass(frozen=True)
 class Result:
-    """What there is to tell, a paragraph or a table at a time, and figures by file name."""
+    """The paragraphs and tables of an experiment, in order, and its figures by file name."""
 
-    told: Sequence[str | Table]
+    parts: Sequence[str | Table]
     figures: dict[str, Figure] = field(default_factory=dict)
 
     def __str__(self) -> str:
-        return "\n\n".join(str(part) for part in self.told)
+        return "\n\n".join(str(part) for part in self.parts)
 
     @property
     def markdown(self) -> str:
-        """The same for a page, without the figures."""
-        parts = [part.markdown if isinstance(part, Table) else part for part in self.told]
+        """The paragraphs and tables as Markdown, without the figures."""
+        parts = [part.markdown if isinstance(part, Table) else part for part in self.parts]
         return "\n\n".join(parts)

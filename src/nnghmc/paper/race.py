@@ -1,9 +1,8 @@
-"""Standard HMC against NNgHMC as the paper sets it and as we would run it, whole runs.
+"""Race standard HMC against NNgHMC with the paper's settings and against the automatic run.
 
-All three have the same posterior, the same chains and starts, and in each chain as many draws as
-the paper's single one has, those that are learned from among them. In the quick form fewer draws
-are made, and the times and effective sample sizes of a whole run are computed from the rates that
-were measured.
+All runs have the same posterior, the same number of chains and the same starts. Each chain has as
+many draws as the paper's single one, including those that are learned from. The quick form makes
+fewer draws, and the times and effective sample sizes of whole runs are extrapolated from it.
 """
 
 from collections.abc import Sequence
@@ -13,20 +12,27 @@ from typing import Any
 
 import numpy as np
 
-from nnghmc.cost import PHASES
-from nnghmc.diagnostics import bulk_ess, paper_ess, rhat
+from nnghmc import (
+    HMC,
+    Auto,
+    GradientModel,
+    Method,
+    NNgHMC,
+    Posterior,
+    Run,
+    Training,
+    TrainingSchedule,
+    diagnostics,
+)
 from nnghmc.paper.experiment import Table, whole_run
-from nnghmc.posterior import Posterior
-from nnghmc.run import Run
-from nnghmc.schedule import TrainingSchedule
-from nnghmc.surrogates import GradientModel, Training
 
 CHAINS = 8
-SETTLED = 1.1
-"""The R-hat above which draws are too few to tell an ESS from."""
+LARGEST_RHAT = 1.1
+"""R-hat above which there are too few draws to estimate an ESS."""
 PAPER_TRAINING = Training(epochs=50, batch_size=32, learning_rate=0.02, held_out=0.0)
-"""The paper prints the epochs; batches and learning rate are what did well."""
-UNKNOWN = "Why it is less is not known yet."
+"""The paper prints the number of epochs; batch size and learning rate are values that work well."""
+UNKNOWN = "We do not know why it is less."
+STANDARD, PAPERS_WAY, OUR_WAY = "standard HMC", "NNgHMC, the paper's way", "NNgHMC, our way"
 HEADER = (
     "", "AP", "ESS min", "median", "max", "paper's ESS", "R-hat", "seconds", "ESS/s", "speed-up",
     "sampling alone",
@@ -38,9 +44,9 @@ class Draws:
     """Numbers of draws.
 
     Attributes:
-        true: of each chain, by standard HMC.
-        collected: of all chains together, to learn from.
-        learned: of each chain, along a learned gradient.
+        true: draws per chain by standard HMC.
+        collected: draws of all chains together whose gradients are learned from.
+        learned: draws per chain along a learned gradient.
     """
 
     true: int
@@ -50,17 +56,17 @@ class Draws:
 
 @dataclass(frozen=True)
 class Course:
-    """How the paper runs a posterior.
+    """The settings with which the paper samples a posterior.
 
     Attributes:
         step_size: ε.
-        most_steps: L; numbers of steps are drawn up to it, as in the authors' own code.
-        draws: of the whole run, in each chain.
+        most_steps: L; the number of steps is uniform between 1 and L, as in the authors' own code.
+        draws: draws per chain of a whole run.
         collected: draws of all chains together whose gradients are learned from.
-        network: what learns them.
-        training: how.
-        quick: the draws of the quick form; None where the full form is quick.
-        warmup: draws a chain before any of these, by standard HMC.
+        network: the model that learns the gradients.
+        training: how it is trained.
+        quick: the numbers of draws of the quick form; None where the full form is quick.
+        warmup: draws per chain by standard HMC before all of these.
     """
 
     step_size: float
@@ -72,19 +78,19 @@ class Course:
     quick: Draws | None = None
     warmup: int = 0
 
-    def made(self, full: bool) -> Draws:
-        """The draws that are really made."""
-        whole = Draws(self.draws, self.collected, self.kept)
+    def numbers(self, full: bool) -> Draws:
+        """Return the numbers of draws of the full or the quick form."""
+        whole = Draws(self.draws, self.collected, self.learned_draws)
         return whole if full or self.quick is None else self.quick
 
     @property
-    def kept(self) -> int:
-        """The draws of each chain along a learned gradient."""
+    def learned_draws(self) -> int:
+        """Draws per chain along a learned gradient in a whole run."""
         return self.draws - self.collected // CHAINS
 
     @property
     def tuning(self) -> dict[str, Any]:
-        """As arguments of `sample`."""
+        """Step size, number of steps and warm-up, as arguments of a method."""
         return {
             "step_size": self.step_size,
             "num_steps": (1, self.most_steps),
@@ -94,69 +100,76 @@ class Course:
 
 @dataclass(frozen=True)
 class Leg:
-    """A run, and how many draws each chain of the whole run has that it stands for.
+    """A run, and the length of the whole run that it stands for.
 
     Attributes:
-        name: of its row.
-        run: what was made.
-        draws: of each chain of the whole run.
-        collected: the share of what a whole run collects that was collected.
-        axes: columns, the directions that are looked at; None for the coordinates.
+        name: the name of its row in the table.
+        run: the run.
+        draws: draws per chain of the whole run.
+        collected_share: the part of a whole run's gradients that this run collected.
+        axes: the directions to look at, in columns; None for the coordinates.
     """
 
     name: str
     run: Run
     draws: int
-    collected: float = 1.0
+    collected_share: float = 1.0
     axes: np.ndarray | None = None
 
     @property
-    def share(self) -> float:
-        """Of the draws of the whole run that were made."""
+    def drawn_share(self) -> float:
+        """The part of a whole run's draws that this run made."""
         return self.run.draws.shape[1] / self.draws
 
     @property
-    def computed(self) -> bool:
-        """Whether times are computed from rates."""
-        return self.share < 0.99 or self.collected < 0.99
+    def extrapolated(self) -> bool:
+        """Whether the times of the whole run are extrapolated from fewer draws."""
+        return self.drawn_share < 0.99 or self.collected_share < 0.99
 
-    def seconds(self, phases: Sequence[str] = PHASES) -> float:
-        """Of a whole run: what is compiled is compiled once, the rest goes with the draws."""
-        shares = {"sample": self.share, "collect": self.collected, "train": self.collected}
+    def seconds(self, *phases: str) -> float:
+        """Return the seconds of a whole run, or of some of its phases.
+
+        Code is compiled once per run; all other time grows with the number of draws.
+        """
+        shares = {
+            "sample": self.drawn_share,
+            "collect": self.collected_share,
+            "train": self.collected_share,
+        }
         total = 0.0
-        for phase in phases:
+        for phase in phases or self.run.cost.as_dict():
             cost = getattr(self.run.cost, phase)
             work = (cost.seconds - cost.compile_seconds) / shares.get(phase, 1.0)
             total += cost.compile_seconds + work
         return total
 
     @property
-    def looked_at(self) -> np.ndarray:
-        """The draws along the axes."""
+    def projections(self) -> np.ndarray:
+        """The draws in the directions to look at."""
         return self.run.draws if self.axes is None else self.run.draws @ self.axes
 
     @cached_property
-    def sizes(self) -> np.ndarray:
-        """Bulk ESS of each direction, of a whole run.
+    def ess(self) -> np.ndarray:
+        """The bulk ESS of a whole run in each direction.
 
         Chains that do not move have one effective draw each, however long the run.
         """
-        more = np.maximum(bulk_ess(self.looked_at) - CHAINS, 0.0)
-        return np.asarray(CHAINS + more / self.share)
+        more = np.maximum(diagnostics.bulk_ess(self.projections) - CHAINS, 0.0)
+        return np.asarray(CHAINS + more / self.drawn_share)
 
     @cached_property
     def rhat(self) -> np.ndarray:
-        """Of each direction."""
-        return rhat(self.looked_at)
+        """R-hat in each direction."""
+        return diagnostics.rhat(self.projections)
 
-    def rate(self, phases: Sequence[str] = PHASES) -> float:
-        """Median ESS a second."""
-        return float(np.median(self.sizes)) / self.seconds(phases)
+    def rate(self, *phases: str) -> float:
+        """Return the median ESS per second of a whole run, or of some of its phases."""
+        return float(np.median(self.ess)) / self.seconds(*phases)
 
 
 @dataclass(frozen=True)
 class Race:
-    """The three runs; the first is the measure of the others."""
+    """The legs of a race; the first one is the measure of speed-up."""
 
     legs: tuple[Leg, ...]
 
@@ -164,65 +177,67 @@ class Race:
         return self.leg(name).run
 
     def leg(self, name: str) -> Leg:
-        """The one of this name."""
+        """Return the leg of this name."""
         return next(leg for leg in self.legs if leg.name == name)
 
     @property
     def runs(self) -> tuple[Run, ...]:
-        """The runs alone."""
+        """The runs of all legs."""
         return tuple(leg.run for leg in self.legs)
 
-    def speed_up(self, leg: Leg, phases: Sequence[str] = PHASES) -> float:
-        """Median ESS a second, relative to that of the first."""
-        return leg.rate(phases) / self.legs[0].rate(phases)
+    def speed_up(self, leg: Leg, *phases: str) -> float:
+        """Return the median ESS per second of a leg, relative to that of the first."""
+        return leg.rate(*phases) / self.legs[0].rate(*phases)
 
-    def verdict(self, paper: float, ours: float, why: str = UNKNOWN) -> str:
-        """What was to be reached and what was; if that is less, why; whether the measure holds."""
-        the_paper_s = max(
-            self.speed_up(leg) for leg in self.legs if leg.name.startswith(AS_THE_PAPER)
-        )
-        our_own = self.speed_up(self.leg(AS_WE_WOULD))
+    def verdict(self, paper: float, why: str = UNKNOWN) -> str:
+        """Compare our speed-ups with the paper's; say why where its own settings give us less."""
+        like_the_paper = [
+            self.speed_up(leg) for leg in self.legs if leg.name.startswith(PAPERS_WAY)
+        ]
+        best, at_best = max(like_the_paper), " at best" if len(like_the_paper) > 1 else ""
         words = (
-            f"Goal: a speed-up of {paper:.2f} the paper's way, as in the paper, and of {ours:g} "
-            f"our way. Reached: {the_paper_s:.2f} and {our_own:.2f}."
+            f"The paper reports a speed-up of {paper:.2f}. Here the paper's way gives {best:.2f}"
+            f"{at_best}, and our way {self.speed_up(self.leg(OUR_WAY)):.2f}."
         )
-        reason = "" if the_paper_s >= paper and our_own >= ours else why
-        return " ".join(part for part in (words, reason, self.unsettled) if part)
+        reason = why if best < paper else ""
+        return " ".join(part for part in (words, reason, self.doubt) if part)
 
     def table(self, title: str, paper: Sequence[Sequence[str]] = ()) -> Table:
-        """Ours, then rows of the paper's own figures."""
+        """Return a table of our legs, followed by rows of the paper's own figures."""
         rows = [self._row(leg) for leg in self.legs]
         return Table(title, HEADER, [*rows, *paper])
 
     def _row(self, leg: Leg) -> tuple[str, ...]:
-        sizes = leg.sizes
-        accepted = leg.run.acceptance
+        acceptance = leg.run.acceptance
+        paper_ess = np.median(diagnostics.paper_ess(leg.projections)) / leg.drawn_share
         return (
             leg.name,
-            "" if np.isnan(accepted) else f"{accepted:.2f}",
-            *(f"{size:,.0f}" for size in (sizes.min(), np.median(sizes), sizes.max())),
-            f"{np.median(paper_ess(leg.looked_at)) / leg.share:,.0f}",
+            "" if np.isnan(acceptance) else f"{acceptance:.2f}",
+            *(f"{size:,.0f}" for size in (leg.ess.min(), np.median(leg.ess), leg.ess.max())),
+            f"{paper_ess:,.0f}",
             f"{leg.rhat.max():.2f}",
-            f"{leg.seconds():,.1f}{' *' if leg.computed else ''}",
+            f"{leg.seconds():,.1f}{' *' if leg.extrapolated else ''}",
             f"{leg.rate():,.2f}",
             f"{self.speed_up(leg):.2f}",
-            f"{self.speed_up(leg, ('sample',)):.2f}",
+            f"{self.speed_up(leg, 'sample'):.2f}",
         )
 
     @property
     def remarks(self) -> str:
-        """How to read the table."""
+        """A paragraph that explains the table."""
         words = (
-            f"{CHAINS} chains, in each as many draws as the paper's one has. ESS is ArviZ's bulk "
-            f"ESS over the {self._directions}; beside it the median by the paper's formula; R-hat "
-            "is the largest. Seconds are those of the whole run, with compiling, collecting and "
-            "training; speed-up is that of the median ESS a second. The last column is the "
-            "speed-up of the draws alone, once the gradient is learned."
+            f"Each run has {CHAINS} chains, and each chain as many draws as the paper's single "
+            "one. The paper's way has the paper's settings; our way is the automatic run, with no "
+            f"settings at all. ESS is ArviZ's bulk ESS over the {self._directions}; the next "
+            "column is the median by the paper's formula, and R-hat is the largest one. Seconds "
+            "are those of the whole run, with compiling, collecting and training. The speed-up "
+            "compares the median ESS per second; the last column compares it for the kept draws "
+            "alone, once the gradient is learned."
         )
-        if any(leg.computed for leg in self.legs):
+        if any(leg.extrapolated for leg in self.legs):
             words += (
-                " Times with a * and the sizes in their rows are computed for the whole run from "
-                "the rates of fewer draws."
+                " Times with a * and the ESS in their rows are extrapolated to the whole run from "
+                "fewer draws."
             )
         return words
 
@@ -235,25 +250,22 @@ class Race:
         )
 
     @property
-    def unsettled(self) -> str:
-        """Where the measure itself has not mixed; empty where it has."""
+    def doubt(self) -> str:
+        """A sentence about directions in which the first leg has not converged; else empty."""
         measure = self.legs[0]
-        above = int(np.sum(measure.rhat > SETTLED))
+        above = int(np.sum(measure.rhat > LARGEST_RHAT))
         if not above:
             return ""
         words = (
-            f"R-hat of {measure.name} is above {SETTLED} in {above} of {len(measure.rhat)} "
+            f"R-hat of {measure.name} is above {LARGEST_RHAT} in {above} of {len(measure.rhat)} "
             f"{self._directions}"
         )
         if 2 * above < len(measure.rhat):
-            return f"{words}; the median is over all, and not of one of these."
+            return f"{words}; the median ESS is not that of one of these."
         return (
-            f"{words}: so few draws of it hardly tell its ESS, which is less than it seems, and "
-            "the speed-ups are more."
+            f"{words}: so few draws overestimate its ESS, and the speed-ups are larger than they "
+            "seem."
         )
-
-
-STANDARD, AS_THE_PAPER, AS_WE_WOULD = "standard HMC", "NNgHMC, the paper's way", "NNgHMC, our way"
 
 
 def paper_row(
@@ -263,7 +275,7 @@ def paper_row(
     rate: float | None = None,
     speed_up: float | None = None,
 ) -> tuple[str, ...]:
-    """What the paper reports; what it does not is left out."""
+    """Return a row of figures that the paper reports, with empty cells where it reports none."""
 
     def shown(value: float | None, form: str) -> str:
         return "" if value is None else f"{value:{form}}"
@@ -274,7 +286,17 @@ def paper_row(
 
 @dataclass(frozen=True)
 class Runner:
-    """What the runs of a race have in common."""
+    """Runs the legs of a race: what all of them have in common.
+
+    Attributes:
+        posterior: what is sampled.
+        course: the paper's settings.
+        full: whether to make the paper's own numbers of draws.
+        seed: the seed of every run.
+        progress: whether to show progress bars.
+        axes: the directions to look at, in columns; None for the coordinates.
+        starts: where the chains start; None leaves it to the method.
+    """
 
     posterior: Posterior
     course: Course
@@ -285,56 +307,54 @@ class Runner:
     starts: np.ndarray | None = None
 
     @property
-    def made(self) -> Draws:
-        """The draws that are really made."""
-        return self.course.made(self.full)
+    def numbers(self) -> Draws:
+        """The numbers of draws of the chosen form."""
+        return self.course.numbers(self.full)
 
-    def by(self, draws: int, **settings: Any) -> Run:
-        """A whole run of so many draws in each chain."""
+    def sample(self, draws: int, method: Method) -> Run:
+        """Sample the posterior by a method, with this many draws per chain."""
         return whole_run(
             self.posterior,
             draws,
             CHAINS,
             self.seed,
+            method,
             progress=self.progress,
             initial_positions=self.starts,
-            **settings,
         )
 
-    def leg(self, name: str, run: Run, draws: int, collected: float = 1.0) -> Leg:
-        """Of a run, looked at along the axes."""
-        return Leg(name, run, draws, collected, self.axes)
+    def leg(self, name: str, run: Run, draws: int, collected_share: float = 1.0) -> Leg:
+        """Return the leg of a run, looked at along the axes."""
+        return Leg(name, run, draws, collected_share, self.axes)
 
-    def standard(self) -> Leg:
-        """By the true gradient."""
-        run = self.by(self.made.true, method="hmc", **self.course.tuning)
+    def run_standard(self) -> Leg:
+        """Run standard HMC."""
+        run = self.sample(self.numbers.true, HMC(**self.course.tuning))
         return self.leg(STANDARD, run, self.course.draws)
 
-    def as_the_paper(self, name: str = AS_THE_PAPER) -> Leg:
-        """It learns once, from all it has collected, and goes on with what it got."""
-        course, made = self.course, self.made
-        schedule = TrainingSchedule.once(
-            made.collected // CHAINS, probe_draws=5, tolerance=1.0, least_acceptance=0.0
-        )
-        run = self.by(
-            made.learned,
-            method="nnghmc",
+    def run_papers_way(self, name: str = PAPERS_WAY) -> Leg:
+        """Run NNgHMC with the paper's settings: it learns once, and hands over in any case."""
+        course, numbers = self.course, self.numbers
+        method = NNgHMC(
             network=course.network,
             training=course.training,
-            schedule=schedule,
+            schedule=TrainingSchedule.once(
+                numbers.collected // CHAINS, probe_draws=5, tolerance=1.0, least_acceptance=0.0
+            ),
             **course.tuning,
         )
-        return self.leg(name, run, course.kept, made.collected / course.collected)
+        run = self.sample(numbers.learned, method)
+        return self.leg(name, run, course.learned_draws, numbers.collected / course.collected)
 
-    def as_we_would(self) -> Leg:
-        """With nothing told but the number of draws."""
-        made = self.made.learned + self.made.collected // CHAINS
-        return self.leg(AS_WE_WOULD, self.by(made), self.course.draws)
+    def run_our_way(self) -> Leg:
+        """Run the automatic method, which is given nothing but the number of draws."""
+        draws = self.numbers.learned + self.numbers.collected // CHAINS
+        return self.leg(OUR_WAY, self.sample(draws, Auto()), self.course.draws)
 
 
 def race(
     posterior: Posterior, course: Course, full: bool, seed: int = 0, progress: bool = True
 ) -> Race:
-    """All three."""
+    """Run standard HMC, NNgHMC the paper's way and NNgHMC our way."""
     runner = Runner(posterior, course, full, seed, progress)
-    return Race((runner.standard(), runner.as_the_paper(), runner.as_we_would()))
+    return Race((runner.run_standard(), runner.run_papers_way(), runner.run_our_way()))

@@ -1,15 +1,15 @@
-"""Gradient data in, a frozen gradient out."""
+"""Surrogates: gradient models, fitted to gradient data and then frozen."""
 
-from nnghmc.surrogates.block_mlp import BlockMLP
-from nnghmc.surrogates.fit import fit, fitted_before
-from nnghmc.surrogates.gaussian_process import GaussianProcess
-from nnghmc.surrogates.gradient_data import GradientData
-from nnghmc.surrogates.gradient_mlp import GradientMLP
+from nnghmc.surrogates.data import GradientData
+from nnghmc.surrogates.fit import fit
 from nnghmc.surrogates.learned import GradientModel, Learned, gradient_model
-from nnghmc.surrogates.potential_net import PotentialNet
-from nnghmc.surrogates.quadratic import Quadratic
-from nnghmc.surrogates.quadratic_plus import QuadraticPlus
-from nnghmc.surrogates.random_bases import RandomBases
+from nnghmc.surrogates.models.block_mlp import BlockMLP
+from nnghmc.surrogates.models.gaussian_process import GaussianProcess
+from nnghmc.surrogates.models.gradient_mlp import GradientMLP
+from nnghmc.surrogates.models.potential_net import PotentialNet
+from nnghmc.surrogates.models.quadratic import Quadratic
+from nnghmc.surrogates.models.quadratic_plus import QuadraticPlus
+from nnghmc.surrogates.models.random_bases import RandomBases
 from nnghmc.surrogates.storage import FitReport
 from nnghmc.surrogates.surrogate import Surrogate, load_surrogate
 from nnghmc.surrogates.training import Training
@@ -23,7 +23,7 @@ MODELS: dict[str, type] = {
     "gp": GaussianProcess,
     "quadratic": Quadratic,
 }
-"""Every gradient model, by its name on the command line. A new one is one file and a line here."""
+"""Gradient models by their names on the command line. A new one needs a file and a line here."""
 
 __all__ = [
     "MODELS",
@@ -41,7 +41,6 @@ __all__ = [
     "Surrogate",
     "Training",
     "fit",
-    "fitted_before",
     "gradient_model",
     "load_surrogate",
 ]

@@ -1,4 +1,4 @@
-"""What a gradient model learns, and what a gradient model is."""
+"""The contracts of surrogates: gradient models, which learn, and the gradients they learn."""
 
 from collections.abc import Callable
 from typing import Any, ClassVar, NamedTuple, Protocol, runtime_checkable
@@ -8,69 +8,70 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from nnghmc.compilation import compiled
 from nnghmc.errors import SettingsError, instance_of
-from nnghmc.surrogates.storable import Storable
+from nnghmc.platform.compilation import compiled
+from nnghmc.surrogates.parts.storable import Storable
+from nnghmc.surrogates.parts.whitening import Whitening
 from nnghmc.surrogates.training import Lesson, Training
-from nnghmc.surrogates.whitening import Whitening
 
 ROWS_AT_ONCE = 256
+"""Rows of positions that are evaluated together."""
 
 
 class Learned(Storable):
-    """A learned gradient: a pytree, so that compiled code takes its arrays as input.
+    """A learned gradient. It is a pytree, so that compiled code takes its arrays as input.
 
     A `conservative` one is the exact gradient of a scalar function, which is its `potential`.
     """
 
     @property
     def conservative(self) -> bool:
-        """Whether there is a potential of which this is the gradient."""
+        """Whether this is the gradient of a potential."""
         return False
 
     def gradient(self, position: Float[Array, " dim"]) -> Float[Array, " dim"]:
-        """The learned gradient g(q)."""
+        """Evaluate the learned gradient g(q)."""
         raise NotImplementedError
 
     def potential(self, position: Float[Array, " dim"]) -> Float[Array, ""]:
-        """The learned potential, up to a constant."""
+        """Evaluate the learned potential, which is known up to a constant."""
         raise NotImplementedError
 
     def under(self, whitening: Whitening) -> "Learned":
-        """The same model, learned in whitened coordinates, as a gradient in the natural ones.
+        """Turn a gradient learned in whitened coordinates into one in natural coordinates.
 
-        Networks absorb the linear map into their weights instead, which costs nothing.
+        Networks absorb the linear map into their weights instead, at no cost per evaluation.
         """
         return Whitened(self, whitening)
 
 
 class Whitened(Learned):
-    """A model of whitened coordinates z = T (q - m), seen from the natural ones."""
+    """A gradient learned in whitened coordinates z = T (q - m), in natural coordinates."""
 
     inner: Learned
     whitening: Whitening
 
     @property
     def conservative(self) -> bool:
-        """As the model inside."""
+        """Whether the inner gradient is that of a potential."""
         return self.inner.conservative
 
     def gradient(self, position: Float[Array, " dim"]) -> Float[Array, " dim"]:
-        """The learned gradient, by the chain rule."""
+        """Evaluate the learned gradient by the chain rule."""
         return self.whitening.pull(self.inner.gradient(self.whitening.apply(position)))
 
     def potential(self, position: Float[Array, " dim"]) -> Float[Array, ""]:
-        """The learned potential."""
+        """Evaluate the learned potential."""
         return self.inner.potential(self.whitening.apply(position))
 
 
 def all_gradients(learned: Learned, positions: np.ndarray) -> np.ndarray:
-    """The learned gradient at every row of positions."""
+    """Evaluate the learned gradient at every row of positions."""
     return np.asarray(_at_every_row(learned.gradient, jnp.asarray(positions), quick=True))
 
 
 def all_potentials(learned: Learned, positions: np.ndarray) -> np.ndarray:
-    """The learned potential at every row of positions."""
+    """Evaluate the learned potential at every row of positions."""
     return np.asarray(_at_every_row(learned.potential, jnp.asarray(positions), quick=True))
 
 
@@ -80,7 +81,14 @@ def _at_every_row(function: Callable[[Array], Array], positions: Array) -> Array
 
 
 class Learning(NamedTuple):
-    """What came of learning: losses have a value an epoch, where there are epochs."""
+    """The result of learning.
+
+    Attributes:
+        learned: the learned gradient.
+        losses: mean loss of each epoch; empty for a model without epochs.
+        held_out_losses: mean held-out loss of each epoch; empty where none was computed.
+        remarks: further facts for the report, one phrase each.
+    """
 
     learned: Learned
     losses: np.ndarray = np.empty(0)
@@ -89,10 +97,10 @@ class Learning(NamedTuple):
 
 
 def gradient_model(name: str, value: Any) -> "GradientModel":
-    """Return `value` if it is a gradient model, or say what it should be."""
+    """Return `value` if it is a gradient model; otherwise raise an error that says what is."""
     if isinstance(value, type):
         raise SettingsError(
-            f"{name} must be a gradient model, got the class {value.__name__}; call it, as "
+            f"{name} must be a gradient model, got the class {value.__name__}; call it, as in "
             f"{value.__name__}()."
         )
     return instance_of(name, value, GradientModel)
@@ -100,9 +108,12 @@ def gradient_model(name: str, value: Any) -> "GradientModel":
 
 @runtime_checkable
 class GradientModel(Protocol):
-    """A small frozen object that says what is to be learned, and how it is trained by default."""
+    """A frozen object that holds the settings of a model and learns from gradient data.
+
+    `training` is how it is trained by default.
+    """
 
     training: ClassVar[Training]
 
     def learn(self, lesson: Lesson) -> Learning:
-        """Learn what the lesson has to teach."""
+        """Learn a gradient from the data of the lesson."""

@@ -1,4 +1,4 @@
-"""Surrogate: what was learned, how the fit went, and which parameters it belongs to."""
+"""The fitted, frozen surrogate, with its report, its parameters and its held-out data."""
 
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -7,18 +7,18 @@ from typing import Any
 import numpy as np
 from jaxtyping import Array, Float
 
-from nnghmc.errors import SettingsError
-from nnghmc.parameters import ParameterLayout
-from nnghmc.posterior import Posterior
-from nnghmc.surrogates.gradient_data import GradientData
+from nnghmc.errors import SettingsError, SurrogateFileError
+from nnghmc.model.layout import ParameterLayout
+from nnghmc.model.posterior import Posterior
+from nnghmc.surrogates.data import GradientData
 from nnghmc.surrogates.learned import Learned
-from nnghmc.surrogates.prior_swap import swap_prior
+from nnghmc.surrogates.parts.prior_swap import swap_prior
 from nnghmc.surrogates.storage import (
     FitReport,
     StoredSurrogate,
-    packed,
+    read_arrays,
     read_surrogate,
-    unpacked,
+    to_arrays,
     write_surrogate,
 )
 
@@ -29,10 +29,11 @@ class Surrogate:
 
     Attributes:
         learned: the gradient as a pytree, for use in compiled code.
-        report: how the fit went.
-        dim: the number of coordinates.
-        layout: names and shapes of the parameters, where they are known.
-        held_out: the gradient data that were not learned from; a loaded surrogate has none.
+        report: a report on the fit.
+        dim: number of coordinates.
+        layout: names and shapes of the parameters; None where they are unknown.
+        held_out: gradient data held out of the fit; None where nothing was held out. A surrogate
+            loaded from a file has none.
     """
 
     learned: Learned
@@ -46,74 +47,100 @@ class Surrogate:
 
     @property
     def conservative(self) -> bool:
-        """Whether the gradient is that of a potential."""
+        """Whether the learned gradient is that of a potential."""
         return self.learned.conservative
 
     def gradient(self, position: Float[Array, " dim"]) -> Float[Array, " dim"]:
-        """The learned gradient g(q) at one position."""
+        """Evaluate the learned gradient g(q) at one position."""
         return self.learned.gradient(position)
 
     def potential(self, position: Float[Array, " dim"]) -> Float[Array, ""]:
-        """The learned potential at one position, up to a constant, where there is one."""
+        """Evaluate the learned potential at one position; it is known up to a constant.
+
+        Models that learn a free vector field have no potential and raise a `SettingsError`.
+        """
         if not self.conservative:
             raise SettingsError(
-                f"{self.report.model} learned a free vector field, which has no potential. Models "
-                "that have one: QuadraticPlus, Quadratic, PotentialNet, RandomBases, "
-                "GaussianProcess."
+                f"potential needs a model that learns one, and {self.report.model} learned a free "
+                "vector field. Fit QuadraticPlus, Quadratic, PotentialNet, RandomBases or "
+                "GaussianProcess instead."
             )
         return self.learned.potential(position)
 
     def with_prior(self, old: Any, new: Any) -> "Surrogate":
-        """The same gradient for another prior, with no new training.
+        """Return a surrogate for another prior, without new training.
 
         Args:
-            old: the posterior it was learned on, or its log prior; None for a flat one.
-            new: the posterior to sample, of the same likelihood and data, or its log prior.
+            old: the posterior the surrogate was fitted to, or its log prior; None is a flat prior.
+            new: the posterior to sample, with the same likelihood and data, or its log prior.
         """
         return replace(self, learned=swap_prior(self.learned, self.layout, old, new), held_out=None)
 
     def check_fits(self, posterior: Posterior) -> None:
-        """Refuse a posterior with other parameters than those this was learned for."""
+        """Fail if the parameters of a posterior are not those the surrogate was fitted to."""
         if posterior.dim != self.dim:
             raise SettingsError(
                 f"a surrogate of {self.dim} dimensions cannot serve a posterior of "
-                f"{posterior.dim}; fit one to this posterior."
+                f"{posterior.dim}. Fit one to this posterior."
             )
         layout = self.layout
         theirs = (posterior.layout.names, posterior.layout.shapes)
         if layout is not None and (layout.names, layout.shapes) != theirs:
             raise SettingsError(
-                f"this surrogate was learned for the parameters {layout.names} of shapes "
-                f"{layout.shapes}, and the posterior has {theirs[0]} of shapes {theirs[1]}; fit "
-                "one to this posterior."
+                f"this surrogate was fitted to the parameters {layout.names} of shapes "
+                f"{layout.shapes}, and the posterior has {theirs[0]} of shapes {theirs[1]}. Fit a "
+                "surrogate to this posterior."
             )
 
     def save(self, path: str | Path) -> None:
-        """Write it to one file, which `load_surrogate` reads."""
-        write_surrogate(path, self._stored())
+        """Write the surrogate to one file, without held-out data; `load_surrogate` reads it."""
+        write_surrogate(path, self._stored(held_out=False))
 
-    def as_arrays(self) -> dict[str, np.ndarray]:
-        """All of it but what was held out, as arrays with names; `from_arrays` takes them."""
-        return packed(self._stored())
+    def as_arrays(self, held_out: bool = False) -> dict[str, np.ndarray]:
+        """Turn the surrogate into named arrays, which `from_arrays` reads.
+
+        With `held_out`, the held-out gradient data are among them.
+        """
+        return to_arrays(self._stored(held_out))
 
     @classmethod
-    def from_arrays(cls, arrays: dict[str, np.ndarray], path: str | Path) -> "Surrogate":
-        """What `as_arrays` gave, checked; `path` is where the arrays come from."""
-        return cls._of(unpacked(path, arrays))
+    def from_arrays(
+        cls,
+        arrays: dict[str, np.ndarray],
+        path: str | Path,
+        layout: ParameterLayout | None = None,
+    ) -> "Surrogate":
+        """Restore a surrogate from the arrays of `as_arrays`, and check it.
 
-    def _stored(self) -> StoredSurrogate:
+        Args:
+            arrays: the named arrays; held-out gradient data are restored where present.
+            path: where the arrays come from, for error messages.
+            layout: replaces the restored layout, which has names and shapes but no tree structure.
+        """
+        surrogate = cls._of(read_arrays(path, arrays))
+        if layout is None:
+            return surrogate
+        if layout.dim != surrogate.dim:
+            raise SurrogateFileError(
+                f"{path} must hold a surrogate of {layout.dim} dimensions for the parameters "
+                f"{layout.names}, and it has {surrogate.dim}. Fit a surrogate to this posterior."
+            )
+        return replace(surrogate, layout=layout)
+
+    def _stored(self, held_out: bool) -> StoredSurrogate:
         names = None if self.layout is None else self.layout.names
         shapes = None if self.layout is None else self.layout.shapes
-        return StoredSurrogate(self.learned, self.report, self.dim, names, shapes)
+        data = self.held_out if held_out else None
+        return StoredSurrogate(self.learned, self.report, self.dim, names, shapes, data)
 
     @classmethod
     def _of(cls, stored: StoredSurrogate) -> "Surrogate":
         layout = None
         if stored.names is not None and stored.shapes is not None:
             layout = ParameterLayout(None, stored.names, stored.shapes)
-        return cls(stored.learned, stored.report, stored.dim, layout)
+        return cls(stored.learned, stored.report, stored.dim, layout, stored.held_out)
 
 
 def load_surrogate(path: str | Path) -> Surrogate:
-    """Read a surrogate that `save` wrote. No code from the file is run, whatever it contains."""
+    """Read a surrogate that `Surrogate.save` wrote; no code in the file is executed."""
     return Surrogate._of(read_surrogate(path))

@@ -1,4 +1,4 @@
-"""Training a network: Adam, mini-batches, early stopping, one compiled loop."""
+"""Trains networks by Adam on mini-batches, with early stopping, in one compiled loop."""
 
 import math
 from collections.abc import Callable
@@ -12,47 +12,50 @@ import numpy as np
 import optax
 from jaxtyping import Array, Float, Int, PRNGKeyArray, PyTree
 
-from nnghmc.compilation import compiled
 from nnghmc.errors import check_fields, positive_integer, positive_number, share
-from nnghmc.memory import require_memory
-from nnghmc.precision import position_dtype
-from nnghmc.surrogates.gradient_data import GradientData
+from nnghmc.platform.compilation import compiled
+from nnghmc.platform.memory import require_memory
+from nnghmc.platform.precision import position_dtype
+from nnghmc.surrogates.data import GradientData
 
 MOST_WORK_TO_COMPILE_QUICKLY = 5e9
-"""Weights times points times epochs: a second or two of training."""
+"""Largest product of weights, points and epochs, about a second or two of training, for which quick
+compilation saves more time than thoroughly optimised code."""
 
-BYTES_A_WEIGHT = 7 * 4
-"""Weights, slopes, two moments of Adam and the best so far in float32, the result in float64."""
+BYTES_PER_WEIGHT = 7 * 4
+"""Memory for training: a weight, its gradient, two moments of Adam and the best weight so far in
+float32, and the result in float64."""
 
 
 class Trainable(Protocol):
-    """What says how to build a network and what to ask of it.
+    """An object that knows how to build a network and how to compute its loss.
 
-    Frozen, so that equal ones share compiled code.
+    It is frozen, so that equal objects share compiled code.
     """
 
     def build(self, dim: int, key: PRNGKeyArray) -> Any:
-        """An untrained network of positions of length `dim`, an Equinox module."""
+        """Build an untrained network for positions of length `dim`, as an Equinox module."""
 
     def loss(self, network: Any, row: PyTree) -> Array:
-        """The loss of a network on one row of the training points."""
+        """Compute the loss of a network on one row of the training points."""
 
 
 @dataclass(frozen=True)
 class Training:
-    """How a network is trained.
+    """Settings for training a network.
 
     Args:
-        epochs: the most passes t over the data.
-        batch_size: points a gradient step.
-        learning_rate: Adam's step size at the start; it falls to zero along half a cosine.
-        stop_change: stop once the loss of an epoch differs from that of the epoch before by less
-            than this share; None trains for all epochs.
-        held_out: the share of the trajectories that is not learned from; what was learned is
-            assessed on it. 0 holds nothing out.
-        patience: stop once the held-out loss has not improved for so many epochs, and go back to
-            the weights that had the lowest; None trains on.
-        most_steps: with many points, fewer epochs: no more than about so many gradient steps.
+        epochs: largest number of passes over the data.
+        batch_size: points per gradient step.
+        learning_rate: step size of Adam at the start; it falls to zero along half a cosine.
+        stop_change: stop once the loss changes by less than this fraction from one epoch to the
+            next; None trains for all epochs.
+        held_out: fraction of the trajectories to hold out. The learned gradient is assessed on
+            them. 0 holds nothing out.
+        patience: stop once the held-out loss has not improved for this many epochs, and return the
+            weights with the lowest; None trains for all epochs.
+        most_steps: approximate upper bound on the number of gradient steps. With many points it
+            reduces the number of epochs; None sets no bound.
     """
 
     epochs: int = 50
@@ -76,9 +79,10 @@ class Training:
         )
 
     def for_points(self, number: int, capacity: int) -> "Training":
-        """With no batch larger than the points, and no more steps than allowed.
+        """Adapt batch size and epochs to the number of points and to `most_steps`.
 
-        The capacity, a power of two, decides on the epochs: few sizes mean few compilations.
+        The number of epochs depends on the capacity, a power of two, so that it takes few values
+        and compiled code is reused.
         """
         batch_size = min(self.batch_size, number)
         epochs = self.epochs
@@ -88,7 +92,14 @@ class Training:
 
 
 class Lesson(NamedTuple):
-    """What a model learns from: finite gradient data, and more of it to say when to stop."""
+    """The data and settings that a gradient model learns from.
+
+    Attributes:
+        data: finite gradient data to learn from.
+        held_out: gradient data that decide when to stop; None where nothing was held out.
+        key: JAX key for all random choices.
+        training: how to train a network.
+    """
 
     data: GradientData
     held_out: GradientData | None
@@ -96,13 +107,13 @@ class Lesson(NamedTuple):
     training: Training
 
     def mapped(self, change: Callable[[GradientData], GradientData]) -> "Lesson":
-        """The same lesson on changed data, held-out ones too."""
+        """Apply a function to the data and to the held-out data."""
         held_out = None if self.held_out is None else change(self.held_out)
         return self._replace(data=change(self.data), held_out=held_out)
 
 
 class Trained(NamedTuple):
-    """A trained network, and the mean loss of each epoch on what it saw and what it did not."""
+    """A trained network, with the mean training loss and held-out loss of each epoch."""
 
     network: Any
     losses: np.ndarray
@@ -110,9 +121,10 @@ class Trained(NamedTuple):
 
 
 def train(network: Trainable, lesson: Lesson, rows_of: Callable[[GradientData], PyTree]) -> Trained:
-    """Train a network on rows: arrays with a row a point, those of `inputs` being positions.
+    """Train a network on the rows that `rows_of` makes of gradient data.
 
-    Training is in single precision; the weights returned are as precise as positions, so that
+    Rows are a dictionary of arrays with one row per point; `inputs` holds the positions. Training
+    is in single precision. The returned weights have the precision of positions, so that
     trajectories are reversible to the rounding of positions.
     """
     _, held_out, key, training = lesson
@@ -123,29 +135,29 @@ def train(network: Trainable, lesson: Lesson, rows_of: Callable[[GradientData], 
     points = _Points.of(rows)
     training = training.for_points(int(points.number), points.capacity)
     quick = weights * points.capacity * training.epochs < MOST_WORK_TO_COMPILE_QUICKLY
-    unseen = None if held_out is None else _Points.of(rows_of(held_out))
-    end = _train(network, points, unseen, key, training, quick=quick)
-    made = int(end.epoch)
-    losses, held_out_losses = (np.asarray(part)[:made] for part in (end.losses, end.unseen_losses))
-    best = end.network if held_out is None else end.best
-    return Trained(
-        in_precision_of_positions(best), losses, held_out_losses[: 0 if held_out is None else made]
-    )
+    held_out_points = None if held_out is None else _Points.of(rows_of(held_out))
+    end = _train(network, points, held_out_points, key, training, quick=quick)
+    epochs = int(end.epoch)
+    losses, held_out_losses = np.asarray(end.losses)[:epochs], np.empty(0, np.float32)
+    best = end.network
+    if held_out is not None:
+        held_out_losses, best = np.asarray(end.held_out_losses)[:epochs], end.best
+    return Trained(in_precision_of_positions(best), losses, held_out_losses)
 
 
 def in_precision_of_positions(network: Any) -> Any:
-    """The same network with weights in the type of positions."""
+    """Convert the weights of a network to the floating-point type of positions."""
     dtype = position_dtype()
     return jax.tree.map(lambda leaf: leaf.astype(dtype) if eqx.is_array(leaf) else leaf, network)
 
 
 def _checked_size(network: Trainable, rows: PyTree, key: PRNGKeyArray) -> int:
-    """The number of weights of a network, refused before it is built if memory cannot hold it."""
+    """Count the weights of a network before it is built, and fail if they exceed the memory."""
     dim = _dim(rows)
     shapes = jax.tree.leaves(eqx.filter_eval_shape(lambda key: network.build(dim, key), key))
     weights = sum(math.prod(leaf.shape) for leaf in shapes if hasattr(leaf, "shape"))
     require_memory(
-        weights * BYTES_A_WEIGHT,
+        weights * BYTES_PER_WEIGHT,
         f"training {network} in {dim} dimensions ({weights:,} weights)",
         "Use fewer hidden units.",
     )
@@ -157,9 +169,9 @@ def _dim(rows: PyTree) -> int:
 
 
 class _Points(NamedTuple):
-    """Training points in single precision; rows from `number` on are padding, up to a power of two.
+    """Points in single precision, padded to a power of two; rows from `number` on are padding.
 
-    More data later then rarely means another shape, and another compilation.
+    More data later then rarely changes the shape, and compiled code is reused.
     """
 
     rows: PyTree
@@ -181,41 +193,57 @@ class _Points(NamedTuple):
         return len(self.rows["inputs"])
 
     def shuffled(self, key: PRNGKeyArray) -> Int[Array, " capacity"]:
-        """Row numbers: a permutation of the points, and the padding after them."""
+        """Return row numbers: first a random permutation of the points, then the padding."""
         ranks = jax.random.uniform(key, (self.capacity,))
         return jnp.argsort(jnp.where(jnp.arange(self.capacity) < self.number, ranks, 2.0))
 
 
 class _Progress(NamedTuple):
+    """The state of training after some epochs: weights, losses and the best weights so far."""
+
     network: Any
     adam: optax.OptState
     losses: Float[Array, " epochs"]
-    unseen_losses: Float[Array, " epochs"]
+    held_out_losses: Float[Array, " epochs"]
     best: Any
     best_loss: Float[Array, ""]
     best_epoch: Int[Array, ""]
     epoch: Int[Array, ""]
+
+    @classmethod
+    def at_start(cls, weights: Any, epochs: int) -> "_Progress":
+        unknown = jnp.full(epochs, jnp.nan, jnp.float32)
+        return cls(
+            network=weights,
+            adam=optax.scale_by_adam().init(weights),
+            losses=unknown,
+            held_out_losses=unknown,
+            best=weights,
+            best_loss=jnp.asarray(jnp.inf, jnp.float32),
+            best_epoch=jnp.asarray(0),
+            epoch=jnp.asarray(0),
+        )
 
 
 @compiled
 def _train(
     network: Trainable,
     points: _Points,
-    unseen: _Points | None,
+    held_out: _Points | None,
     key: PRNGKeyArray,
     training: Training,
 ) -> _Progress:
-    """Random weights, then all epochs, in one compiled loop."""
+    """Start from random weights and run all epochs in one compiled loop."""
     build_key, order_key = jax.random.split(key)
     weights, architecture = eqx.partition(network.build(_dim(points.rows), build_key), eqx.is_array)
 
-    def unseen_loss(weights: Any) -> Array:
-        if unseen is None:
+    def held_out_loss(weights: Any) -> Array:
+        if held_out is None:
             return jnp.asarray(jnp.nan, jnp.float32)
         trained = eqx.combine(weights, architecture)
-        losses = jax.vmap(lambda row: network.loss(trained, row))(unseen.rows)
-        counted = jnp.arange(unseen.capacity) < unseen.number
-        return jnp.sum(jnp.where(counted, losses, 0.0)) / unseen.number
+        losses = jax.vmap(lambda row: network.loss(trained, row))(held_out.rows)
+        is_point = jnp.arange(held_out.capacity) < held_out.number
+        return jnp.sum(jnp.where(is_point, losses, 0.0)) / held_out.number
 
     def batch_loss(weights: Any, rows: PyTree) -> Array:
         trained = eqx.combine(weights, architecture)
@@ -223,32 +251,23 @@ def _train(
 
     def epoch(progress: _Progress) -> _Progress:
         order = points.shuffled(jax.random.fold_in(order_key, progress.epoch))
-        progress = _one_epoch(progress, batch_loss, points, order, training)
-        return _judged(progress, unseen_loss(progress.network))
+        progress = _run_epoch(progress, batch_loss, points, order, training)
+        return _remember_best(progress, held_out_loss(progress.network))
 
-    unknown = jnp.full(training.epochs, jnp.nan, jnp.float32)
-    start = _Progress(
-        weights,
-        optax.scale_by_adam().init(weights),
-        unknown,
-        unknown,
-        weights,
-        jnp.asarray(jnp.inf, jnp.float32),
-        jnp.asarray(0),
-        jnp.asarray(0),
-    )
-    end = jax.lax.while_loop(lambda progress: _goes_on(progress, training), epoch, start)
+    start = _Progress.at_start(weights, training.epochs)
+    end = jax.lax.while_loop(lambda progress: _continues(progress, training), epoch, start)
     last, best = (eqx.combine(part, architecture) for part in (end.network, end.best))
     return end._replace(network=last, best=best)
 
 
-def _one_epoch(
+def _run_epoch(
     progress: _Progress,
     batch_loss: Any,
     points: _Points,
     order: Int[Array, " capacity"],
     training: Training,
 ) -> _Progress:
+    """Take one gradient step per batch, with the points in the given order."""
     num_batches = points.number // training.batch_size
 
     def step(batch: Array, carry: tuple) -> tuple:
@@ -258,8 +277,8 @@ def _one_epoch(
         rows = jax.tree.map(lambda part: part[chosen], points.rows)
         value, slope = jax.value_and_grad(batch_loss)(weights, rows)
         direction, adam = optax.scale_by_adam().update(slope, adam)
-        done = (progress.epoch + batch / num_batches) / training.epochs
-        rate = training.learning_rate * 0.5 * (1 + jnp.cos(jnp.pi * done))
+        fraction = (progress.epoch + batch / num_batches) / training.epochs
+        rate = training.learning_rate * 0.5 * (1 + jnp.cos(jnp.pi * fraction))
         descent = jax.tree.map(lambda part: (-rate * part).astype(part.dtype), direction)
         return optax.apply_updates(weights, descent), adam, total + value
 
@@ -269,28 +288,29 @@ def _one_epoch(
     return progress._replace(network=weights, adam=adam, losses=losses)
 
 
-def _judged(progress: _Progress, unseen_loss: Array) -> _Progress:
-    """The progress after one more epoch, the best weights remembered."""
-    better = unseen_loss < progress.best_loss
+def _remember_best(progress: _Progress, held_out_loss: Array) -> _Progress:
+    """Count the epoch, record its held-out loss, and keep the weights if it is the lowest."""
+    better = held_out_loss < progress.best_loss
 
     def keep(new: Array, old: Array) -> Array:
         return jnp.where(better, new, old)
 
     return progress._replace(
-        unseen_losses=progress.unseen_losses.at[progress.epoch].set(unseen_loss),
+        held_out_losses=progress.held_out_losses.at[progress.epoch].set(held_out_loss),
         best=jax.tree.map(keep, progress.network, progress.best),
-        best_loss=keep(unseen_loss, progress.best_loss),
+        best_loss=keep(held_out_loss, progress.best_loss),
         best_epoch=keep(progress.epoch + 1, progress.best_epoch),
         epoch=progress.epoch + 1,
     )
 
 
-def _goes_on(progress: _Progress, training: Training) -> Array:
-    goes_on = progress.epoch < training.epochs
+def _continues(progress: _Progress, training: Training) -> Array:
+    """Say whether to run another epoch, by the stopping rules of the settings."""
+    continues = progress.epoch < training.epochs
     if training.stop_change is not None:
         last, before = progress.losses[progress.epoch - 1], progress.losses[progress.epoch - 2]
         settled = jnp.abs(last - before) < training.stop_change * before
-        goes_on &= ~((progress.epoch >= 2) & settled)
+        continues &= ~((progress.epoch >= 2) & settled)
     if training.patience is not None:
-        goes_on &= progress.epoch - progress.best_epoch < training.patience
-    return goes_on
+        continues &= progress.epoch - progress.best_epoch < training.patience
+    return continues

@@ -1,0 +1,1 @@
+"""The engine that makes the draws of all chains: chunks, histories, sessions, cost and progress."""

@@ -1,0 +1,1 @@
+"""Exploration: starts, the way into the typical set, adaptation, and the tails beyond the draws."""

@@ -1,0 +1,186 @@
+"""Measures the tails beyond the outermost draws, and whether a learned gradient can reach them.
+
+Rays lead from the median of the draws through the outermost draws to twice that distance. Some rays
+move along all coordinates. The others follow one coordinate, out of those with the most extreme
+draws, and move the remaining ones as they move with it on average: one heavy tail would not show
+beside the rise of the potential in all other coordinates. Along a ray the potential rises, while
+the volume grows with a power of the distance: the dimension for rays along all coordinates, and 1
+for the others. The difference is the logarithm of the factor by which the mass decays.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from nnghmc.engine.session import Session
+from nnghmc.model.posterior import PotentialAndGradientFn
+from nnghmc.surrogates import GradientData, Learned
+from nnghmc.surrogates.learned import all_gradients
+
+MOST_RAYS = 32
+"""Largest number of rays along all coordinates."""
+MOST_COORDINATES = 8
+"""Largest number of coordinates that have rays of their own."""
+MOST_RAYS_PER_COORDINATE = 4
+"""Largest number of rays along one coordinate."""
+EXTENSION = 2.0
+"""Distance from the median at which a ray ends, relative to the draw that it passes through."""
+NEGLIGIBLE_LOG_DECAY = 4.0
+"""Log decay above which the mass beyond the outermost draws is negligible."""
+LARGEST_EXCESS_RISE = 1.5
+"""Excess of the learned over the true rise of the potential above which trajectories stay out."""
+LARGEST_RISE_TO_LEARN = 10.0
+"""Rise of the potential above which a ray ends where hardly any mass is left to learn about."""
+OUTLIER_DISTANCE = 5.0
+"""Distance from the median, in median absolute deviations, beyond which a draw loses weight."""
+NODES, WEIGHTS = np.polynomial.legendre.leggauss(8)
+
+
+@dataclass(frozen=True)
+class Rays:
+    """Rises of the true potential beyond the outermost draws, and the gradient data found there.
+
+    Attributes:
+        outer: positions of the outermost draws that the rays pass through, shape (rays, dim).
+        rises: rise of the potential along each ray, from the outermost draw to the end.
+        groups: 0 for rays along all coordinates, and one positive number for each coordinate that
+            has rays of its own.
+        ends: gradient data at the ends of the rays.
+        evaluations: number of gradient evaluations.
+    """
+
+    outer: np.ndarray
+    rises: np.ndarray
+    groups: np.ndarray
+    ends: GradientData
+    evaluations: int
+
+    @property
+    def log_decay(self) -> np.ndarray:
+        """Logarithm of the factor by which the mass decays along the rays of each group."""
+        power = np.where(self.groups == 0, self.ends.dim, 1)  # of the growth of the volume
+        return self._group_medians(self.rises - power * np.log(EXTENSION))
+
+    @property
+    def index(self) -> float:
+        """Tail index: the ν of a Student's t with such tails, which has no variance if ν ≤ 2."""
+        return float(self.log_decay.min() / np.log(EXTENSION))
+
+    @property
+    def heavy(self) -> bool:
+        """Whether the mass beyond the outermost draws is too large to be neglected."""
+        return bool(self.log_decay.min() < NEGLIGIBLE_LOG_DECAY)
+
+    def closed_off(self, learned: Learned) -> bool:
+        """Return whether a learned gradient keeps trajectories away from mass that matters.
+
+        Only the rays that the gradient has not learned from are compared.
+        """
+        excess = self._group_medians(self._learned_rises(learned) - self.rises, ~self.to_learn_from)
+        matters = self.log_decay < NEGLIGIBLE_LOG_DECAY
+        return bool(np.any(matters & (excess > LARGEST_EXCESS_RISE)))
+
+    @property
+    def to_learn_from(self) -> np.ndarray:
+        """Mask of the rays that a gradient may learn from: every second one."""
+        return np.arange(len(self.rises)) % 2 == 1
+
+    @property
+    def training_data(self) -> GradientData:
+        """Gradient data to learn from, without rays that end where hardly any mass is left."""
+        return self.ends.select(self.to_learn_from & (self.rises < LARGEST_RISE_TO_LEARN))
+
+    def _learned_rises(self, learned: Learned) -> np.ndarray:
+        """Integrate the learned gradient along the rays; not every model has a potential."""
+        along = self.ends.positions - self.outer
+        fractions = (NODES + 1) / 2
+        points = self.outer[:, np.newaxis] + fractions[:, np.newaxis] * along[:, np.newaxis]
+        gradients = all_gradients(learned, points.reshape(-1, along.shape[1]))
+        slopes = np.einsum("rnd,rd->rn", gradients.reshape(points.shape), along)
+        return np.asarray(slopes @ WEIGHTS / 2)
+
+    def _group_medians(self, values: np.ndarray, mask: np.ndarray | bool = True) -> np.ndarray:
+        """Return the median of each group over the rays in the mask."""
+        numbers = np.unique(self.groups)
+        return np.array([np.median(values[(self.groups == number) & mask]) for number in numbers])
+
+
+def follow_rays(
+    potential_and_gradient: PotentialAndGradientFn,
+    draws: np.ndarray,
+    potentials: np.ndarray,
+    session: Session,
+) -> Rays:
+    """Evaluate the true gradient at the ends of rays through the outermost draws.
+
+    `draws` has the shape (chains, draws, dim), `potentials` the shape (chains, draws).
+    """
+    chains, _, dim = draws.shape
+    flat, rows = np.unique(draws.reshape(-1, dim), axis=0, return_index=True)
+    known = potentials.ravel()[rows]
+    middle = np.median(flat, axis=0)
+    chosen = [(np.argsort(known)[-_number_of_rays(MOST_RAYS, flat) :], flat - middle)]
+    if dim > 1:
+        chosen += _rays_of_coordinates(flat, middle)
+    outer = np.concatenate([flat[rows] for rows, _ in chosen])
+    ends = outer + (EXTENSION - 1) * np.concatenate([away[rows] for rows, away in chosen])
+    sizes = [len(rows) for rows, _ in chosen]
+    after, gradients, evaluations = _evaluate(potential_and_gradient, ends, chains, session)
+    rises = after - np.concatenate([known[rows] for rows, _ in chosen])
+    rises = np.where(np.isfinite(after) & np.isfinite(gradients).all(axis=1), rises, np.inf)
+    return Rays(
+        outer,
+        rises,
+        np.repeat(np.arange(len(chosen)), sizes),
+        GradientData.of_points(ends, gradients, after),
+        evaluations,
+    )
+
+
+def _number_of_rays(most: int, draws: np.ndarray) -> int:
+    """Return `most`, or a tenth of the draws if that is less: others are not outermost."""
+    return int(np.clip(len(draws) // 10, min(2, len(draws)), most))
+
+
+def _rays_of_coordinates(
+    flat: np.ndarray, middle: np.ndarray
+) -> list[tuple[np.ndarray, np.ndarray]]:
+    """Return rays along single coordinates.
+
+    For each coordinate these are the rows of its outermost draws, and the displacement of every
+    draw from the median along the ray.
+    """
+    away = flat - middle
+    spread = np.maximum(np.median(np.abs(away), axis=0), np.finfo(float).tiny)
+    extreme = ((away / spread) ** 4).mean(axis=0)
+    distance = np.abs(away / spread).max(axis=1) / OUTLIER_DISTANCE
+    weights = 1 / np.maximum(distance, 1.0) ** 2  # so that no single draw decides the slopes
+    rays = []
+    for number in np.argsort(extreme)[-MOST_COORDINATES:]:
+        weighted = weights * away[:, number]
+        slopes = away.T @ weighted / (away[:, number] @ weighted)
+        size = _number_of_rays(MOST_RAYS_PER_COORDINATE, flat)
+        rows = np.argsort(np.abs(away[:, number]))[-size:]
+        rays.append((rows, np.multiply.outer(away[:, number], slopes)))
+    return rays
+
+
+def _evaluate(
+    potential_and_gradient: PotentialAndGradientFn,
+    positions: np.ndarray,
+    chains: int,
+    session: Session,
+) -> tuple[np.ndarray, np.ndarray, int]:
+    """Return potentials, gradients and the number of evaluations, which go in batches.
+
+    A batch has as many positions as there are chains: that has been compiled before.
+    """
+    evaluations = -(-len(positions) // chains) * chains
+    batches = np.resize(positions, (evaluations, positions.shape[1])).reshape(
+        -1, chains, positions.shape[1]
+    )
+    results = [session.evaluate("ray", potential_and_gradient, batch) for batch in batches]
+    potentials, gradients = (
+        np.concatenate(part)[: len(positions)] for part in zip(*results, strict=True)
+    )
+    return potentials, gradients, evaluations

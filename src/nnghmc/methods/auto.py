@@ -1,0 +1,108 @@
+"""The automatic run: it learns the gradient if that is likely to pay, and otherwise uses NUTS."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from nnghmc.engine.events import Note
+from nnghmc.engine.history import History
+from nnghmc.engine.method import Method, Prepared, Starts
+from nnghmc.engine.session import Session
+from nnghmc.errors import instance_of, one_of
+from nnghmc.kernels import Kernel, LearnedGradientHMC, Mixture, NoUTurn, TrueGradientHMC
+from nnghmc.methods.automatic_preparation import AutomaticPreparation
+from nnghmc.methods.learning import as_model, checked_surrogate, titled
+from nnghmc.methods.nuts import note_heavy_tails
+from nnghmc.methods.payoff import Estimate
+from nnghmc.methods.policy import Policy
+from nnghmc.methods.settings import setting
+from nnghmc.methods.tuned import Parts
+from nnghmc.model.posterior import Posterior
+from nnghmc.surrogates import GradientModel, Surrogate
+
+WAYS = ("estimate", "learn", "nuts")
+
+
+@dataclass(frozen=True)
+class Auto(Method):
+    """The automatic run: it learns the gradient if that pays, and samples by NUTS if it does not.
+
+    There is nothing to tune. Each argument replaces one of the automatic choices.
+
+    Args:
+        network: model that learns the gradient, such as `GradientMLP(100)`, or its name.
+        surrogate: surrogate from an earlier fit, to these data or others, under this prior or
+            another. It is tuned and probed in place of a new one. If the probe accepts too little,
+            the gradient is learned again.
+        way: "estimate" decides by measured times whether to learn; "learn" always learns first,
+            and "nuts" always uses NUTS.
+        estimate: expected times of the run, from `nnghmc.estimate`; None measures them. With an
+            estimate, no decision depends on the clock.
+        policy: thresholds of all decisions.
+    """
+
+    title: ClassVar[str] = "automatic"
+    adaptive: ClassVar[bool] = True
+    network: GradientModel | str = setting(
+        "default", "Model that learns the gradient; mlp is the paper's network.", kind="network"
+    )
+    surrogate: Surrogate | None = setting(
+        None, "Surrogate file of an earlier run, used instead of learning.", kind="surrogate"
+    )
+    way: str = setting("estimate", "Decide by timing (estimate), or learn, or nuts.")
+    estimate: Estimate | None = setting(None, "Expected times of the run.", option=None)
+    policy: Policy = setting(Policy, "Thresholds of all decisions.", option=None)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "network", as_model(self.network))
+        one_of("way", self.way, WAYS)
+        instance_of("policy", self.policy, Policy)
+        if self.estimate is not None:
+            instance_of("estimate", self.estimate, Estimate)
+
+    @property
+    def streams(self) -> str:
+        """A part of the name of every random stream, another one if a surrogate is given.
+
+        The run is then independent of the one that the surrogate came from.
+        """
+        return super().streams if self.surrogate is None else f"{super().streams} reusing"
+
+    def check(self, posterior: Posterior) -> None:
+        """Raise an error if the surrogate has other parameters than the posterior."""
+        checked_surrogate(self.surrogate, posterior)
+
+    def prepare(self, posterior: Posterior, starts: Starts, session: Session) -> Prepared:
+        """Decide between a learned gradient and NUTS, and prepare the choice."""
+        return AutomaticPreparation(self, posterior, session).run(starts)
+
+    def kernel(self, posterior: Posterior, parts: Parts) -> Kernel:
+        """Return HMC along a mixture of learned and true gradient if it was learned, or NUTS."""
+        if not parts["handed_over"]:
+            return NoUTurn(posterior.potential_and_gradient, parts["tuning"])
+        gradient = parts["surrogate"].learned.gradient
+        return Mixture(
+            LearnedGradientHMC(posterior.potential, gradient, parts["tuning"]),
+            TrueGradientHMC(posterior.potential_and_gradient, parts["true_tuning"]),
+            self.policy.true_share,
+        )
+
+    def describe(self, parts: Parts) -> str:
+        """Return the name of the method that made the kept draws."""
+        return titled("NNgHMC", parts["surrogate"]) if parts["handed_over"] else "NUTS"
+
+    def look_back(
+        self, posterior: Posterior, parts: Parts, kept: History, session: Session
+    ) -> None:
+        """Note an acceptance far below that of the probe, and tails without a variance."""
+        before, now = parts["probed_acceptance"], kept.worst_acceptance
+        if now < before - self.policy.largest_fall:
+            session.record(
+                Note(
+                    "acceptance fell",
+                    f"acceptance fell from {before:.2f} in the probe to {now:.2f} in a chain that "
+                    "went where the gradient was not learned; the draws are exact, but have a "
+                    "smaller effective sample size",
+                    'run again with another seed, or with method="nuts"',
+                )
+            )
+        note_heavy_tails(posterior, kept, session, self.policy)

@@ -1,0 +1,1 @@
+"""Methods that use mini-batches of the data, one per file, for comparison."""

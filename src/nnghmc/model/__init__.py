@@ -1,0 +1,1 @@
+"""What is sampled: a posterior, the density behind it, and where models come from."""

@@ -1,0 +1,1 @@
+"""The result of one call of `sample`: draws, events, notes, comparisons and figures."""

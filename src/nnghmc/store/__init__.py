@@ -1,0 +1,1 @@
+"""Stored runs: the folder of a run on disk, with its journal, its draws and its arguments."""

@@ -1,0 +1,1 @@
+"""Gradient models, one per file."""

@@ -1,0 +1,258 @@
+"""The automatic run decides: what pays, what can be learned, and when NUTS takes over instead."""
+
+from dataclasses import dataclass, replace
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from nnghmc import (
+    HMC,
+    NUTS,
+    Auto,
+    GradientMLP,
+    NNgHMC,
+    Policy,
+    Posterior,
+    Quadratic,
+    TrainingSchedule,
+    from_log_density,
+    sample,
+)
+from nnghmc.errors import SettingsError
+from nnghmc.kernels import NoUTurn
+from support_auto import (
+    BETWEEN,
+    CHEAP,
+    GAMMA_LOGS,
+    LEARN,
+    LONG,
+    SHORT,
+    assert_moments,
+    kinds,
+    reasons,
+    skewed,
+    student,
+)
+from support_sessions import run_stopped_in, watched_run
+
+
+def run_of(posterior, draws, method, chains=4, **arguments):
+    return sample(posterior, draws, chains, method=method, progress=False, **arguments)
+
+
+def test_few_draws_of_a_cheap_posterior_are_left_to_nuts():
+    """By a clock that stands still, no evaluation takes any time."""
+    run, _ = watched_run(skewed(), 50, 4, Auto(), clock=lambda: 0.0)
+    assert not run.estimate.pays
+    assert run.title == "NUTS"
+    assert run.complete
+    assert not run.handed_over
+    assert reasons(run) == []  # nothing else was tried
+
+
+@pytest.mark.parametrize(("expected", "learned"), [(CHEAP, False), (LONG, True)])
+def test_the_estimate_decides_which_way_is_taken(expected, learned):
+    run = run_of(skewed(), 20, Auto(estimate=expected))
+    assert run.estimate is expected
+    assert run.estimate.pays is learned
+    assert run.handed_over is learned
+    assert bool(run.events_of("Explored")) is learned
+
+
+@dataclass(frozen=True)
+class AutoThatProbedTheEasyPart(Auto):
+    """A probe in which everything was accepted; apart from that, the same run."""
+
+    streams = "Auto"
+
+    def prepare(self, posterior, starts, session):
+        prepared = super().prepare(posterior, starts, session)
+        return replace(prepared, parts={**prepared.parts, "probed_acceptance": 1.0})
+
+
+def test_acceptance_that_falls_behind_the_probe_is_noted():
+    """As where the probe saw the easy part of the posterior only."""
+    lenient = Policy(least_acceptance=0.0, least_acceptance_of_a_chain=0.0)
+    poor = AutoThatProbedTheEasyPart(way="learn", network=GradientMLP(1), policy=lenient)
+    run = run_of(skewed(), 300, poor)
+    assert reasons(run) == []
+    assert run.handed_over
+    note = next(note for note in run.notes if note.kind == "acceptance fell")
+    assert "from 1.00" in note.text
+    assert f"to {run.kept.worst_acceptance:.2f}" in note.text
+
+
+@pytest.mark.parametrize(("expected", "refits"), [(SHORT, 0), (LONG, 3)])
+def test_what_learning_may_cost_depends_on_what_is_at_stake(expected, refits):
+    """Of a short run by NUTS little time may be lost; a gradient far from linear is not tried."""
+    hard = Policy(good_acceptance=0.9999, least_acceptance=0.999)
+    method = Auto(network=GradientMLP(1), estimate=expected, policy=hard)
+    run = run_of(skewed(), 50, method)
+    assert run.title == "NUTS"
+    if refits == 0:
+        assert reasons(run) == ["gradient not linear"]
+        assert run.events_of("FellBack")[0].value < hard.least_linearity
+        assert run.events_of("Fitted") == ()
+    else:
+        assert reasons(run) == ["low acceptance"]
+        assert [fit.attempt for fit in run.events_of("Fitted")] == list(range(1 + refits))
+        assert len(run.events_of("Probed")) == 1 + refits
+
+
+@pytest.mark.parametrize(("expected", "tried"), [(BETWEEN, False), (LONG, True)])
+def test_heavy_tails_are_learned_only_where_there_is_time_to_fail(expected, tried):
+    run = run_of(student(), 50, Auto(network=Quadratic(), estimate=expected))
+    assert ("heavy tails" in reasons(run)) is not tried
+    assert bool(run.events_of("Fitted")) is tried
+
+
+def test_tails_that_the_learned_gradient_would_close_off_are_left_to_nuts():
+    """A Student distribution with 5 degrees of freedom has a variance, and draws must show it."""
+    lenient = Policy(least_acceptance=0.1)
+    run = run_of(student(), 1500, Auto(way="learn", network=Quadratic(), policy=lenient))
+    assert run.title == "NUTS"
+    assert reasons(run) == ["tails closed off"]
+    assert_moments(run, np.zeros(5), np.full(5, 5 / 3))
+
+
+def test_a_network_that_is_not_good_enough_gives_way_to_nuts():
+    strict = Policy(most_refits=1, least_acceptance=0.97)
+    run = run_of(skewed(), 500, Auto(way="learn", network=GradientMLP(1), policy=strict))
+    assert run.title == "NUTS"
+    assert reasons(run) == ["low acceptance"]
+    assert run.events_of("FellBack")[0].value == run.events_of("Probed")[-1].acceptance < 0.97
+    assert len(run.events_of("Fitted")) == 2  # it was given a second chance
+    assert_moments(run, *GAMMA_LOGS)
+
+
+def test_probes_add_to_what_is_learned_from():
+    """What the first fit lacks, true gradients at its own proposals supply."""
+    policy = Policy(good_acceptance=0.999, most_refits=2)
+    run = run_of(skewed(), 50, Auto(way="learn", network=Quadratic(), policy=policy))
+    first, second, third = (fit.gradients for fit in run.events_of("Fitted"))
+    assert first < second < third
+    assert len(run.gradient_data) >= third
+
+
+def normal_data(rows, prior, centre=0.0):
+    """The mean of some rows, with a light quartic term, under a prior."""
+    data = np.random.default_rng(0).normal(0.3, 1.0, (300, 3))[:rows]
+    return Posterior(
+        lambda p, rows: -0.5 * jnp.sum((rows - p) ** 2) - 0.01 * jnp.sum(p**4),
+        lambda p: -0.5 * jnp.sum(((p - centre) / prior) ** 2),
+        data,
+        np.zeros(3),
+    )
+
+
+def test_what_was_learned_before_is_used_after_a_probe():
+    """On other data and under another prior, with nothing fitted; and not where it is of no use."""
+    method = Auto(network=Quadratic(), way="learn")
+    first = run_of(normal_data(200, 1.0), 20, method)
+    reusing = replace(method, surrogate=first.surrogate)
+    again = run_of(normal_data(210, 2.0), 1000, reusing)
+    assert again.handed_over
+    assert again.surrogate is first.surrogate
+    (probe,) = again.events_of("Probed")
+    assert probe.reused
+    assert probe.acceptance >= method.policy.good_acceptance
+    assert again.events_of("Fitted") == ()
+    expected = np.random.default_rng(0).normal(0.3, 1.0, (300, 3))[:210].mean(axis=0)
+    z = (again.draws.mean(axis=(0, 1)) - expected) / (1 / np.sqrt(210))
+    assert np.abs(z).max() < 0.15  # of a standard deviation; the quartic term and prior are less
+    far = run_of(normal_data(20, 0.01, 2.0), 100, reusing)
+    given, *others = far.events_of("Probed")
+    assert given.reused
+    assert given.acceptance < method.policy.good_acceptance
+    assert others
+    assert not any(probe.reused for probe in others)
+    assert far.surrogate is not first.surrogate
+    np.testing.assert_allclose(far.draws.mean(axis=(0, 1)), 2.0, atol=0.02)
+
+
+def test_a_run_with_a_surrogate_is_independent_of_the_one_it_came_from():
+    method = Auto(network=Quadratic(), way="learn")
+    first, before = watched_run(normal_data(200, 1.0), 5, 4, method)
+    reusing = replace(method, surrogate=first.surrogate)
+    _, after = watched_run(normal_data(200, 1.0), 5, 4, reusing)
+    used = [
+        (tuple(jax.random.key_data(phase.key).tolist()), number)
+        for phase in (*before, *after)
+        for number in phase.numbers
+    ]
+    assert len(set(used)) == len(used)
+
+
+@pytest.mark.parametrize(
+    ("way", "phase"),
+    [("learn", "find"), ("learn", "probe"), ("learn", "sample"), ("nuts", "warmup")],
+)
+def test_stopped_in_any_phase_it_ends(way, phase):
+    run = run_stopped_in(phase, skewed(), 50, 4, Auto(way=way))
+    assert not run.complete
+    assert run.draws.shape == (4, 0, 3)
+    assert "incomplete" in str(run)
+
+
+def test_too_few_draws_are_not_called_well():
+    run = run_of(skewed(), 3, NUTS(estimate=CHEAP))
+    assert "few draws" in kinds(run)
+
+
+def test_a_funnel_that_swallows_the_descent_is_left_to_nuts():
+    """Its density has no bound: downhill is not where the mass is."""
+
+    def log_density(q):
+        return -0.5 * (q[0] / 2) ** 2 - 0.5 * jnp.sum(q[1:] ** 2) * jnp.exp(-2 * q[0]) - 20 * q[0]
+
+    posterior = from_log_density(log_density, np.zeros(21))
+    run, phases = watched_run(posterior, 200, 4, LEARN)
+    assert run.title == "NUTS"
+    (reason,) = reasons(run)
+    assert reason in ("no step accepted", "chains disagree", "too few trajectories")
+    started = next(phase for phase in phases if isinstance(phase.kernel, NoUTurn))
+    assert np.abs(started.states.position).max() < 1  # from the first starts, around the origin
+    assert (run.draws[..., 0].std(axis=1) > 0.1).all()  # no chain stays in the neck
+
+
+def test_nuts_after_learning_that_failed_starts_from_true_gradients():
+    posterior = skewed()
+    strict = Policy(least_acceptance=0.9999, most_refits=0)
+    failing = Auto(way="learn", network=Quadratic(), policy=strict)
+    run, phases = watched_run(posterior, 20, 4, failing)
+    assert run.title == "NUTS"
+    assert reasons(run) == ["low acceptance"]
+    states = next(phase for phase in phases if isinstance(phase.kernel, NoUTurn)).states
+    gradients = jax.vmap(posterior.gradient)(jnp.asarray(states.position))
+    np.testing.assert_allclose(states.gradient, gradients, rtol=1e-8, atol=1e-10)
+
+
+def test_a_tuning_of_ones_own_decides_nothing():
+    """There is no estimate and nothing is explored; NNgHMC follows its schedule."""
+    run = run_of(skewed(), 5, HMC(0.2, warmup=5), chains=2)
+    assert run.events == ()
+    assert run.story == ()
+    once = TrainingSchedule.once(10)
+    run = run_of(skewed(), 5, NNgHMC(warmup=5, schedule=once), chains=2)
+    assert run.title.startswith("NNgHMC")
+    assert run.estimate is None
+    assert len(run.decisions) == 1
+
+
+@pytest.mark.parametrize(
+    ("kind", "options", "word"),
+    [
+        (Auto, {"way": "maybe"}, "way"),
+        (Auto, {"network": GradientMLP}, "call it"),
+        (Auto, {"policy": 3}, "policy must be a Policy"),
+        (Auto, {"estimate": 3}, "estimate must be a Estimate"),
+        (Policy, {"true_share": 2.0}, "true_share"),
+        (Policy, {"most_refits": -1}, "most_refits"),
+        (Policy, {"probe_draws": 0}, "probe_draws"),
+    ],
+)
+def test_bad_options_are_refused_clearly(kind, options, word):
+    with pytest.raises(SettingsError, match=word):
+        kind(**options)
