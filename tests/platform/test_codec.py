@@ -1,6 +1,7 @@
 """Values as JSON and arrays, and back: only what is known is written, and only that is made."""
 
 import json
+from dataclasses import dataclass
 
 import jax.numpy as jnp
 import numpy as np
@@ -58,4 +59,21 @@ def test_no_other_class_is_made():
     with pytest.raises(KeyError):
         restored({"class": "Popen", "fields": {}}, {}, KINDS)
     with pytest.raises(ValueError, match="has the parts"):
-        restored({"class": "Training", "fields": {"epochs": {"value": 1}}}, {}, KINDS)
+        restored({"class": "Training", "fields": {"speed": {"value": 1}}}, {}, KINDS)
+    with pytest.raises(ValueError, match="has the parts"):
+        restored({"class": "GradientData", "fields": {"steps": {"value": 1}}}, {}, KINDS)
+
+
+def test_a_field_that_came_after_the_file_was_written_has_its_default():
+    @dataclass(frozen=True)
+    class Settings:
+        size: int
+        later: float = 0.5
+
+    kinds = {"Settings": Settings}
+    node = described(Settings(3), {}, kinds)
+    del node["fields"]["later"]
+    assert restored(node, {}, kinds) == Settings(3)
+    del node["fields"]["size"]
+    with pytest.raises(ValueError, match="Settings has the parts"):
+        restored(node, {}, kinds)

@@ -37,12 +37,27 @@ class Warmup:
                 phases[-1] = (name, phases[-1][1] + history.length)
             elif history.length:
                 phases.append((name, history.length))
-        names = histories[0].stats if histories else ()
         return cls(
             np.concatenate([np.empty((chains, 0, dim)), *(part.draws for part in histories)], 1),
-            {name: np.concatenate([part.stats[name] for part in histories], 1) for name in names},
+            _joined([part.stats for part in histories]),
             tuple(phases),
         )
+
+
+def _joined(parts: Sequence[Mapping[str, np.ndarray]]) -> dict[str, np.ndarray]:
+    """Join statistics of several phases; one that a phase does not have is NaN there."""
+    names = dict.fromkeys(name for part in parts for name in part)
+    shapes = [next(iter(part.values())).shape for part in parts]
+    return {
+        name: np.concatenate(
+            [
+                part.get(name, np.full(shape, np.nan))
+                for part, shape in zip(parts, shapes, strict=True)
+            ],
+            axis=1,
+        )
+        for name in names
+    }
 
 
 @dataclass(frozen=True, eq=False)

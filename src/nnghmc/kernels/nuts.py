@@ -1,5 +1,6 @@
 """The no-U-turn sampler, by BlackJAX, for posteriors whose gradient is cheap."""
 
+import jax
 import jax.numpy as jnp
 from blackjax.base import SamplingAlgorithm
 from blackjax.mcmc import hmc as blackjax_hmc
@@ -11,7 +12,7 @@ from nnghmc.kernels.base import Evaluations, Statistics
 from nnghmc.kernels.hmc import DIVERGENCE_THRESHOLD, HMCInfo, HMCState
 from nnghmc.kernels.leapfrog import Field, Path, leapfrog
 from nnghmc.kernels.trajectories import TrajectoryKernel, num_steps
-from nnghmc.kernels.tuning import Jittered, Tuning
+from nnghmc.kernels.tuning import Jittered, Tuning, drawn_length
 
 MOST_DOUBLINGS = 10
 """Largest tree depth: a trajectory has at most 1,023 steps, as in Stan."""
@@ -38,8 +39,12 @@ def nuts(
         return HMCState(position, *potential_and_gradient(position))
 
     def step(rng_key: PRNGKeyArray, state: HMCState) -> tuple[HMCState, HMCInfo]:
+        size = step_size
+        if isinstance(step_size, tuple | list):  # a fixed one leaves the whole key to BlackJAX
+            length_key, rng_key = jax.random.split(rng_key)
+            size, _ = drawn_length(length_key, step_size, num_steps)
         start = blackjax_hmc.HMCState(state.position, -state.potential, -state.gradient)
-        end, found = kernel(rng_key, start, None, step_size, inverse_mass_matrix, MOST_DOUBLINGS)
+        end, found = kernel(rng_key, start, None, size, inverse_mass_matrix, MOST_DOUBLINGS)
         unknown = jnp.asarray(jnp.nan, state.position.dtype)
         info = HMCInfo(
             acceptance_rate=found.acceptance_rate,
@@ -49,7 +54,7 @@ def nuts(
             energy=found.energy,
             energy_error=unknown,
             proposed_energy_error=unknown,
-            step_size=jnp.asarray(step_size, state.position.dtype),
+            step_size=jnp.asarray(size, state.position.dtype),
             num_integration_steps=jnp.asarray(found.num_integration_steps, jnp.int32),
             path=Path.empty(0, state.position),
         )

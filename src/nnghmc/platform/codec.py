@@ -4,7 +4,7 @@ A description names classes. Reading it creates objects of the allowed classes o
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import MISSING, dataclass, fields
 from typing import Any, TypeVar
 
 import jax
@@ -97,6 +97,19 @@ def _restored_instance(
     if isinstance(kind, Converter):
         return kind.unpack(restored(node["packed"], arrays, kinds, as_array))
     parts = {name: restored(part, arrays, kinds, as_array) for name, part in node["fields"].items()}
-    if set(parts) != {part.name for part in fields(kind)}:
-        raise ValueError(f"{node['class']} has the parts {sorted(parts)}")
+    _check_parts(node["class"], kind, set(parts))
     return kind(**parts)
+
+
+def _check_parts(name: str, kind: Any, found: set[str]) -> None:
+    """Refuse parts that the class does not have, or has no default for.
+
+    A field that came after the file was written has its default.
+    """
+    required = {
+        part.name
+        for part in fields(kind)
+        if part.default is MISSING and part.default_factory is MISSING
+    }
+    if not required <= found <= {part.name for part in fields(kind)}:
+        raise ValueError(f"{name} has the parts {sorted(found)}")
