@@ -67,16 +67,20 @@ def test_every_page_has_its_programs():
     assert {page: len(programs(page)) for page in PAGES} == PAGES
 
 
-def rows(page, header):
-    """Return the cells of the first table with this header, one list per row."""
-    lines = (ROOT / page).read_text().split(f"| {header}", 1)[1].splitlines()[2:]
+def rows(page, header, after=""):
+    """Return the cells of the first table with this header after a text, one list per row."""
+    text = (ROOT / page).read_text().partition(after)[2] if after else (ROOT / page).read_text()
+    lines = text.split(f"| {header}", 1)[1].splitlines()[2:]
     table = itertools.takewhile(lambda line: line.startswith("|"), lines)
     return [[cell.strip() for cell in line.strip("|").split("|")] for line in table]
 
 
+SAMPLED_BY = {"nnghmc: NNgHMC": "learned gradient", "nnghmc: NUTS": "NUTS"}
+
+
 def test_the_figures_of_the_payoff_page_are_those_that_were_measured():
     measured = {
-        target: (sampler.removeprefix("nnghmc: "), seconds, ratio)
+        target: (SAMPLED_BY[sampler], seconds, ratio)
         for target, sampler, seconds, *_, ratio, _ in rows(
             "benchmarks/results/against_nuts.md", "target | sampler | seconds"
         )
@@ -149,6 +153,27 @@ def test_the_guide_lists_every_method():
     assert listed == {
         name: (kind.__name__, "yes" if kind.exact else "no")
         for name, kind in nnghmc.methods.METHODS.items()
+    }
+
+
+def settings_in_the_guide():
+    """Return the settings that the guide lists for each method, by the name of its class."""
+    listed = {}
+    for titles in re.findall(r"^### Settings of (.*)$", (ROOT / "docs/guide.md").read_text(), re.M):
+        kinds = re.findall(r"`(\w+)`", titles)
+        for names, meaning in rows("docs/guide.md", "setting | meaning", after=f"of {titles}\n"):
+            restricted, only, _ = meaning.partition(" only: ")
+            for kind in re.findall(r"`(\w+)`", restricted) if only else kinds:
+                assert kind in kinds
+                listed.setdefault(kind, []).extend(re.findall(r"`(\w+)`", names))
+    return listed
+
+
+def test_the_guide_lists_every_setting_of_every_method():
+    listed = settings_in_the_guide()
+    assert {kind: sorted(names) for kind, names in listed.items()} == {
+        kind.__name__: sorted(part.name for part in dataclasses.fields(kind))
+        for kind in nnghmc.methods.METHODS.values()
     }
 
 

@@ -142,7 +142,10 @@ class Convergence(NamedTuple):
 
     @classmethod
     def of(cls, draws: np.ndarray) -> "Convergence":
-        """Return ESS and R-hat of draws (chains, draws, dim), at least `LEAST_DRAWS` per chain."""
+        """Return ESS and R-hat of draws of shape (chains, draws, dim).
+
+        `draws` must have at least `LEAST_DRAWS` draws per chain.
+        """
         return cls(bulk_ess(draws), tail_ess(draws), rhat(draws))
 
     @classmethod

@@ -103,7 +103,7 @@ class _Descent:
         return float((move @ change) / (change @ change))
 
     def log_volume(self) -> float:
-        """Return the log volume of a Gaussian with this curvature; 0 in too many dimensions."""
+        """Return half the log determinant of the covariance; 0 above `MOST_DENSE_DIMENSIONS`."""
         dim = len(self.position)
         if dim > MOST_DENSE_DIMENSIONS:
             return 0.0

@@ -45,7 +45,7 @@ class NutsWarmup:
 
     @property
     def converged(self) -> bool:
-        """Whether R-hat is small for all coordinates, between chains and between their halves."""
+        """Whether split R-hat is small for all coordinates."""
         return bool(split_rhat(self.later_draws).max() < LARGEST_RHAT)
 
 

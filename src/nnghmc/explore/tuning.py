@@ -106,7 +106,10 @@ def _root_mean_square(errors: np.ndarray) -> float:
 
 
 def _acceptance(energy_error: np.ndarray | float) -> np.ndarray:
-    """Return the mean acceptance for an energy error of this root mean square."""
+    """Return the mean acceptance for an energy error of this root mean square σ.
+
+    Energy errors are assumed to be normal with mean σ²/2 and variance σ².
+    """
     return np.asarray(2 * norm.cdf(-energy_error / 2))
 
 

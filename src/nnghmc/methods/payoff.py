@@ -95,8 +95,8 @@ def estimate_run(
 ) -> Estimate:
     """Time the posterior at the positions of all chains, and return the expected times of a run.
 
-    If a gradient is so cheap that learning cannot pay, the other functions are timed only with
-    `thorough`.
+    Without `thorough`, timing stops early if a gradient is so cheap that learning cannot pay, and
+    `learned_seconds` is infinite.
     """
     call = _timed(lambda q: q[0], positions, clock)  # the overhead of any call
     gradient = max(0.0, _timed(posterior.potential_and_gradient, positions, clock) - call)

@@ -261,7 +261,7 @@ def _stored_draws(corridor: Corridor) -> GrowingHistory:
 
 
 def _wanted(journal: Journal, draws: int) -> int:
-    """Return the number of draws per chain of the last extension, or `draws` without one."""
+    """Return the total draws per chain after the last extension, or `draws` without one."""
     extensions = journal.notes(EXTENDED)
     return int(extensions[-1]["draws"]) if extensions else draws
 

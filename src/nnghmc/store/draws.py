@@ -126,7 +126,10 @@ class DrawFiles:
             self._publish(length, length)
 
     def _set_aside_from(self, first: int, lengths: Mapping[tuple[str, str], int]) -> None:
-        """Copy rows to a file of their own, because no draw is ever deleted."""
+        """Copy the rows from `first` on to a file of their own, because no draw is ever deleted.
+
+        Raise an error if their positions take more than `MOST_BYTES_ASIDE`, which is 1 GiB.
+        """
         surplus = max(lengths.values()) - first
         if surplus * self.num_chains * self.dim * 8 > MOST_BYTES_ASIDE:
             raise damaged(

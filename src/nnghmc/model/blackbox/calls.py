@@ -58,7 +58,7 @@ class CallMonitor(Monitor):
             self._tally = self._tally + added
 
     def end_with(self, error: BaseException) -> None:
-        """Have the next check raise this error; until then no further call is made."""
+        """Make no further calls; the next `check` raises the first error given."""
         self._ending = self._ending or error
 
     @property

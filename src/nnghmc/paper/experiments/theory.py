@@ -57,7 +57,7 @@ class Measurement:
 
 
 def run(full: bool = False, seed: int = 0, progress: bool = True) -> Result:
-    """Measure all errors for each network; quick equals full."""
+    """Measure all errors for each network; `full` changes nothing."""
     measurements = [measure(points, seed) for points in (0, *POINTS)]
     return Result([SETTINGS, table(measurements)], {"theory.png": figure(measurements)})
 
