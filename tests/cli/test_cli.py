@@ -460,6 +460,7 @@ def test_control_characters_do_not_reach_the_terminal(command, model, tmp_path):
 
 INTERRUPTED_IMPORT = """
 import signal, sys
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell may have it ignored
 class Slow:
     def find_spec(self, name, path=None, target=None):
         if name == "nnghmc":

@@ -66,16 +66,13 @@ KERNELS = {
     "mixture": lambda f, tuning: Mixture(
         KERNELS["learned"](f, tuning), KERNELS["true"](f, tuning), 0.4
     ),
-    "mixture with nuts": lambda f, tuning: Mixture(
-        KERNELS["learned"](f, tuning), KERNELS["nuts"](f, tuning), 0.4
-    ),
     "sgld": lambda f, tuning: SGLDKernel(f.batch_gradient, tuning),
     "sghmc": lambda f, tuning: SGHMCKernel(f.batch_gradient, tuning, 1.0, 0.0),
     "naive sghmc": lambda f, tuning: NaiveSGHMCKernel(f.batch_gradient, tuning),
 }
 BIASED = ("sgld", "sghmc", "naive sghmc")
 EXACT = tuple(name for name in KERNELS if name not in BIASED)
-LEARNING = ("learned", "probing", "mixture", "mixture with nuts")
+LEARNING = ("learned", "probing", "mixture")
 """Those that can follow a learned gradient."""
 REVERSIBLE = tuple(name for name in EXACT if "nuts" not in name)
 """Trajectories by leapfrog with one Metropolis test at the end."""
@@ -163,7 +160,10 @@ def from_exact_draws(kernel, name, transitions, chains=CHAINS):
 @pytest.mark.parametrize("name", KNOWN_TARGETS)
 @pytest.mark.parametrize(("kernel", "kind"), FOLLOWED)
 def test_the_target_is_unchanged(kernel, kind, name):
-    starts, ends, _ = from_exact_draws(made(kernel, name, kind), name, TRANSITIONS)
+    transitions = 2 * TRANSITIONS if "mixture" in kernel else TRANSITIONS
+    starts, ends, found = from_exact_draws(made(kernel, name, kind), name, transitions)
+    if COMPONENT in found:  # the last draw goes on from what the other kernel has left
+        np.testing.assert_array_equal(found[COMPONENT][-2:, 0], [1, 0])
     positions = np.asarray(ends.position)
     assert np.any(positions != starts, axis=1).mean() > LEAST_MOVED
     assert_same_distribution(positions, KNOWN_TARGETS[name].exact_draws(40_000, seed=3))

@@ -51,7 +51,7 @@ def test_numbers_and_pairs():
         ((0.1, 5, "identity"), ["array of numbers", "'identity'"]),
     ],
 )
-def test_bad_input_is_told_clearly(arguments, words):
+def test_bad_input_is_refused_clearly(arguments, words):
     with pytest.raises(SettingsError) as caught:
         Tuning.checked(*arguments, dim=2)
     assert all(word in str(caught.value) for word in words), str(caught.value)

@@ -41,7 +41,7 @@ def test_nothing_is_handed_over_where_a_chain_stands_still():
         ({"least_acceptance": -0.1}, ["least_acceptance", "between 0 and 1", "-0.1"]),
     ],
 )
-def test_a_schedule_that_cannot_fit_is_told_clearly(settings, words):
+def test_a_schedule_that_cannot_fit_is_refused_clearly(settings, words):
     with pytest.raises(SettingsError) as caught:
         TrainingSchedule(**settings)
     assert all(word in str(caught.value) for word in words), str(caught.value)

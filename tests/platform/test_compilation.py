@@ -38,7 +38,7 @@ def number_of_memory_maps():
 
 
 @pytest.mark.skipif(
-    not compilation.MOST_MEMORY_MAPS.exists(), reason="only Linux limits memory maps, and tells"
+    not compilation.MOST_MEMORY_MAPS.exists(), reason="only Linux limits memory maps and says so"
 )
 def test_compiled_code_is_let_go_of_before_the_memory_maps_run_out(monkeypatch, tmp_path):
     """Otherwise XLA dies, and Python with it."""
@@ -67,7 +67,7 @@ def test_every_run_looks_whether_there_is_room(monkeypatch):
     assert len(looks) == 2
 
 
-def test_where_nothing_is_told_of_memory_maps_nothing_is_done(monkeypatch, tmp_path):
+def test_where_memory_maps_are_not_known_nothing_is_done(monkeypatch, tmp_path):
     monkeypatch.setattr(compilation, "MEMORY_MAPS", tmp_path / "absent")
     monkeypatch.setattr(jax, "clear_caches", None)
     compilation.make_room_for_compiled_code()

@@ -53,11 +53,11 @@ def test_single_where_the_environment_says_so(way):
     assert run_program(0.0, way, JAX_ENABLE_X64="0") == ["float32", "0", "0", "True"]
 
 
-def test_single_precision_that_is_too_coarse_is_told():
+def test_single_precision_that_is_too_coarse_is_noted():
     assert run_program(1e7, JAX_ENABLE_X64="0") == ["float32", "1", "1", "True"]
 
 
-def test_a_density_that_rounds_to_single_is_told_too():
+def test_a_density_that_rounds_to_single_is_noted_too():
     """Though all the rest is in double precision, and the sum is cast back to it."""
     posterior = nnghmc.Posterior(
         lambda x, data: (-0.5 * jnp.sum(x**2) - 1e8).astype(jnp.float32),
@@ -71,7 +71,7 @@ def test_a_density_that_rounds_to_single_is_told_too():
     assert "double precision" in run.notes[0].remedy
 
 
-def test_changing_precision_after_the_posterior_was_made_is_told():
+def test_changing_precision_after_the_posterior_was_made_is_refused():
     posterior = nnghmc.from_log_density(lambda x: -0.5 * jnp.sum(x**2), np.zeros(2))
     with jax.enable_x64(False), pytest.raises(PosteriorError, match=r"made in float64.*float32"):
         nnghmc.sample(posterior, progress=False)

@@ -124,7 +124,7 @@ def test_a_single_chain_that_drifts_is_noted():
 
 
 @pytest.mark.parametrize(("freedom", "heavy"), [(1, True), (1.5, True), (5, False), (50, False)])
-def test_tails_without_a_variance_are_told_from_tails_with_one(freedom, heavy):
+def test_tails_without_a_variance_are_distinguished_from_tails_with_one(freedom, heavy):
     draws = np.random.default_rng(0).standard_t(freedom, size=(4, 1000, 3))
     assert ("heavy tails" in notes_on(draws)) is heavy
 

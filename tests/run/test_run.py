@@ -165,7 +165,7 @@ def compilations():
         jax.monitoring.unregister_event_duration_listener(listen)
 
 
-def test_compiling_is_told_apart_and_not_repeated():
+def test_compiling_is_timed_apart_and_not_repeated():
     """A second run of the same functions and shapes compiles nothing."""
     target = posterior()
     with compilations() as at_first:
