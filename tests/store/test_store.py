@@ -460,3 +460,17 @@ def test_draws_spread_over_a_stored_run(stored, monkeypatch):
         positions, potentials = run.kept.spread(most)
         np.testing.assert_array_equal(positions, run.draws[:, ::step])
         np.testing.assert_array_equal(potentials, -run.stats["lp"][:, ::step])
+
+
+def test_a_kill_right_after_an_extension_was_noted(posterior, tmp_path, copied):
+    """The journal asks for more draws, and the status is still that of the complete run."""
+    status = (copied / "status.json").read_bytes()
+    run = resume(copied, posterior, progress=False)
+    stopped = extend(run, 20, Surroundings(progress=False, stop=StopAfter(0)))
+    assert not stopped.complete
+    before = json.loads((copied / "status.json").read_text())
+    assert before["events"] == json.loads(status)["events"]  # known while the run goes on
+    (copied / "status.json").write_bytes(status)
+    again = resume(copied, posterior, progress=False)
+    assert again.draws.shape[1] == 80
+    assert again.complete

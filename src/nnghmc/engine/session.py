@@ -143,8 +143,12 @@ class Session:
         A name may be used several times; its uses are numbered. `pack` turns the result into
         numbers, arrays, tuples and dictionaries, and `unpack` turns these back into the result.
         """
+        return self._remembered(self._numbered(name), compute, pack, unpack)
+
+    def _numbered(self, name: str) -> str:
+        """Return a name with the number of its use in this session."""
         number = self._uses[name] = self._uses.get(name, -1) + 1
-        return self._remembered(f"{name} {number}", compute, pack, unpack)
+        return f"{name} {number}"
 
     def remember_no_more(self) -> None:
         """Remember no further steps, because the history writes the kept draws itself."""
@@ -231,7 +235,7 @@ class Session:
         key, first, size = self.key(name), numbers.start, 1
         room = capacity(kernel, states)
         largest = min(room, self._chunk_size or room)
-        use = self._uses[name] = self._uses.get(name, -1) + 1
+        step = self._numbered(name)
         structure = jax.tree.structure(states)
         while first < numbers.stop and not self.stopped:
             size = min(size, largest, numbers.stop - first)
@@ -244,7 +248,7 @@ class Session:
             if history.keeps_itself:
                 found = self._checked(compute)
             else:
-                found = self._remembered(f"{name} {use} from draw {first}", compute)
+                found = self._remembered(f"{step} from draw {first}", compute)
             draws = Draws(*found["draws"])
             states = jax.tree.unflatten(structure, map(jnp.asarray, found["states"]))
             yield first, draws, states

@@ -124,12 +124,10 @@ class Corridor:
         """Make draws until each chain has `draws` kept draws, and return the run."""
         prepared, method = preparation.prepared, self.request.method
         session = self.session
-        session.remember_no_more()
-        session.cost, session.events = copy.deepcopy(cost), list(preparation.events)
+        self.take_over(preparation, cost)
         if prepared is None:
             return self._run(preparation, kept, states, draws)
         kernel = method.kernel(self.posterior, prepared.parts)
-        self._facts = dataclasses.replace(self._facts, title=method.describe(prepared.parts))
         states, kept = session.advance(
             "sample",
             kernel,
@@ -141,6 +139,14 @@ class Corridor:
         if kept.length:
             method.look_back(self.posterior, prepared.parts, kept, session)
         return self._run(preparation, kept, states, draws)
+
+    def take_over(self, preparation: Preparation, cost: Cost) -> None:
+        """Let the session go on from a preparation, at a cost so far; steps end with it."""
+        self.session.remember_no_more()
+        self.session.cost, self.session.events = cost, list(preparation.events)
+        if preparation.prepared is not None:
+            title = self.request.method.describe(preparation.prepared.parts)
+            self._facts = dataclasses.replace(self._facts, title=title)
 
     def _run(self, preparation: Preparation, kept: History, states: Any, draws: int) -> Run:
         """Return the run, and write the rest of it to the store."""
@@ -228,12 +234,14 @@ def extend(run: Run, more: int, surroundings: Surroundings) -> Run:
     total = run.kept.length + more
     with _entered(posterior, request, store, surroundings) as corridor:
         corridor.calls_before = run.calls
+        cost = copy.deepcopy(run.cost)
+        corridor.take_over(run.preparation, cost)  # before the note below writes the status
         if corridor.journal is None:
             assert isinstance(run.kept, HistoryInMemory)
             kept: History = run.kept.longer(more)
         else:
             kept = _room_in_store(corridor, run, total)
-        return corridor.sample(run.preparation, kept, run.states, total, run.cost)
+        return corridor.sample(run.preparation, kept, run.states, total, cost)
 
 
 def _room_in_store(corridor: Corridor, run: Run, total: int) -> GrowingHistory:
@@ -254,10 +262,8 @@ def _room_in_store(corridor: Corridor, run: Run, total: int) -> GrowingHistory:
 def _stored_draws(corridor: Corridor) -> GrowingHistory:
     """Return the kept draws in the store, to which more can be added."""
     assert corridor.journal is not None
-    chains, journal = corridor.request.chains, corridor.journal
-    with corridor.session.timed("sample"):
-        clock = corridor.session.clock
-        return GrowingHistory(journal.folder, corridor.posterior, chains, journal, clock)
+    chains, journal, clock = corridor.request.chains, corridor.journal, corridor.session.clock
+    return GrowingHistory(journal.folder, corridor.posterior, chains, journal, clock)
 
 
 def _wanted(journal: Journal, draws: int) -> int:
@@ -270,7 +276,9 @@ def _ended(corridor: Corridor, store: Store) -> Run | None:
     """Return the run in a store if it is complete, or None if draws are left to make."""
     status, journal = store.status, corridor.journal
     assert journal is not None
-    if not status.get("complete"):
+    kept_draws = [note["stop"] for note in journal.notes(KEPT)][-1:]
+    # A kill right after an extension was noted leaves a status from before it.
+    if not status.get("complete") or kept_draws != [_wanted(journal, corridor.request.draws)]:
         if journal.length:
             store.check_version()
         return None
