@@ -38,7 +38,8 @@ class ChainStarts:
 
     def check(self) -> None:
         """Raise an error if the user's starts do not have the shape (chains, dim)."""
-        _checked_positions(self.posterior.initial, self.given, self.chains)
+        if self.given is not None:
+            _checked_positions(self.posterior.initial, self.given, self.chains)
 
     def at_initial(self, session: Session) -> HMCState:
         """Return the user's starts, or the initial point for every chain.
@@ -89,7 +90,7 @@ class ChainStarts:
 
     def _check(self, states: HMCState, session: Session) -> None:
         """Raise an error for a constant density, and warn if rounding makes energies too coarse."""
-        if not np.any(states.gradient):
+        if not np.asarray(states.gradient).any():  # on the host: JAX would compile for it
             self._check_not_constant(np.asarray(states.potential))
         noise = energy_noise(states.potential, self.posterior.energy_precision)
         if noise is not None:
@@ -107,7 +108,8 @@ class ChainStarts:
         elsewhere = jnp.asarray(initial + away, self.posterior.initial.dtype)
         function = self.posterior.potential_and_gradient
         others, gradients = evaluate_all(function, elsewhere, quick=True)
-        if not np.any(gradients) and np.all(others == potentials[0]):
+        others, gradients = np.asarray(others), np.asarray(gradients)
+        if not gradients.any() and np.all(others == potentials[0]):
             raise PosteriorError(
                 "the log density must depend on the parameters, and this one is the same "
                 f"everywhere, {-float(potentials[0]):.6g}: a constant has no posterior. Look for a "
