@@ -4,6 +4,7 @@ import blackjax
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pytest
 
 from nnghmc.kernels import nuts
 from support import KNOWN_TARGETS, assert_invariant
@@ -33,3 +34,11 @@ def test_draws_are_those_of_blackjax():
         np.testing.assert_allclose(state.gradient, -other.logdensity_grad, rtol=1e-10)
         assert info.num_integration_steps == found.num_integration_steps
         np.testing.assert_allclose(info.acceptance_rate, found.acceptance_rate, rtol=1e-10)
+
+
+@pytest.mark.parametrize(("step_size", "diverges"), [(0.3, False), (50.0, True)])
+def test_a_trajectory_that_diverges_is_said_to(step_size, diverges):
+    algorithm = of(KNOWN_TARGETS["gaussian"], step_size)
+    state = algorithm.init(jnp.asarray([0.3, -0.2, 1.0]))
+    _, info = jax.jit(algorithm.step)(jax.random.key(0), state)
+    assert bool(info.is_divergent) is diverges

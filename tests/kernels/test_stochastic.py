@@ -5,7 +5,14 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from nnghmc.kernels import metropolis_sghmc, naive_sghmc, sghmc, sgld
+from nnghmc.kernels import (
+    SGHMCKernel,
+    Tuning,
+    metropolis_sghmc,
+    naive_sghmc,
+    sghmc,
+    sgld,
+)
 from support import KNOWN_TARGETS, assert_invariant, ends_of_chains, repeat
 
 
@@ -72,21 +79,36 @@ def test_sgld_converges_to_what_its_recursion_says(noise):
     assert found == pytest.approx(expected, rel=4 * np.sqrt(2 / 20_000))
 
 
-@pytest.mark.parametrize(("friction", "noise"), [(0.5, 0.0), (2.0, 0.0), (2.0, 4.0)])
-def test_sghmc_converges_to_what_its_recursion_says(friction, noise):
-    """The variance that its linear recursion has on N(0, 1), with the momentum drawn anew."""
-    step_size, num_steps = 0.3, 5
-    kept = 1 - friction * step_size - step_size**2  # p' = (1 - α h) p - h q', q' = q + h p
-    matrix = np.array([[1.0, step_size], [-step_size, kept]])
-    injected = step_size * 2 * friction + (step_size * noise) ** 2
+STEP_SIZE, NUM_STEPS = 0.3, 5
+
+
+def variance_of_recursion(friction, injected):
+    """The variance that SGHMC's linear recursion has on N(0, 1), with the momentum drawn anew."""
+    kept = 1 - friction * STEP_SIZE - STEP_SIZE**2  # p' = (1 - α h) p - h q', q' = q + h p
+    matrix = np.array([[1.0, STEP_SIZE], [-STEP_SIZE, kept]])
     spread = np.diag([1.0, 1.0])
     for _ in range(300):  # draws: the position keeps its variance, the momentum is drawn anew
         spread = np.diag([spread[0, 0], 1.0])
-        for _ in range(num_steps):
+        for _ in range(NUM_STEPS):
             spread = matrix @ spread @ matrix.T + np.diag([0.0, injected])
-    algorithm = sghmc(gaussian_gradient(noise), step_size, num_steps, friction=friction)
-    found = variance_after(algorithm)
-    assert found == pytest.approx(spread[0, 0], rel=4 * np.sqrt(2 / 20_000))
+    return spread[0, 0]
+
+
+@pytest.mark.parametrize(("friction", "noise"), [(0.5, 0.0), (2.0, 0.0), (2.0, 4.0)])
+def test_sghmc_converges_to_what_its_recursion_says(friction, noise):
+    injected = STEP_SIZE * 2 * friction + (STEP_SIZE * noise) ** 2
+    algorithm = sghmc(gaussian_gradient(noise), STEP_SIZE, NUM_STEPS, friction=friction)
+    expected = variance_of_recursion(friction, injected)
+    assert variance_after(algorithm) == pytest.approx(expected, rel=4 * np.sqrt(2 / 20_000))
+
+
+def test_sghmc_injects_less_by_the_noise_that_the_gradient_is_known_to_have():
+    """A known variance of it is made up for, as if the gradient had no noise."""
+    friction, noise = 2.0, 3.0
+    tuning = Tuning.checked(STEP_SIZE, NUM_STEPS, None, 1)
+    kernel = SGHMCKernel(gaussian_gradient(noise), tuning, friction, noise**2)
+    expected = variance_of_recursion(friction, STEP_SIZE * 2 * friction)
+    assert variance_after(kernel) == pytest.approx(expected, rel=4 * np.sqrt(2 / 20_000))
 
 
 def test_naive_leapfrog_is_biased_by_the_noise_and_exact_without_it_at_small_steps():

@@ -29,6 +29,11 @@ def test_numbers_and_pairs():
     np.testing.assert_array_equal(tuning.inverse_mass_matrix, [1.0, 1.0])
 
 
+def test_the_largest_lengths_are_the_upper_ends_of_pairs():
+    tuning = Tuning.checked((0.1, 0.2), (3, 7), None, 2)
+    assert (tuning.largest_step, tuning.most_steps) == (0.2, 7)
+
+
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
