@@ -1,9 +1,16 @@
 """What came before the first kept draw: the warm-up of several phases in one piece."""
 
-import numpy as np
+import json
 
+import numpy as np
+import pytest
+
+from nnghmc.engine.cost import Cost, PhaseCost
+from nnghmc.engine.events import Note
 from nnghmc.engine.history import Draws, HistoryInMemory
-from nnghmc.engine.preparation import Warmup
+from nnghmc.engine.method import Prepared
+from nnghmc.engine.preparation import Preparation, Warmup
+from nnghmc.model.monitor import Tally
 
 
 def history(draws, **statistics):
@@ -40,3 +47,21 @@ def test_nothing_was_made():
     assert warmup.draws.shape == (2, 0, 3)
     assert warmup.phases == ()
     assert warmup.stats == {}
+
+
+@pytest.mark.parametrize("quick", [False, True])
+def test_what_was_written_comes_back(quick):
+    """How the kept draws are compiled too: their last digits depend on it."""
+    made = Preparation(
+        Prepared(None, {"handed_over": True}, quick),
+        Warmup.of([("warmup", history(2, lp=1.0))], 2, 3),
+        (Note("slow", "it was slow", "wait"),),
+        Cost(warmup=PhaseCost(true_gradients=7, seconds=0.5)),
+        Tally(potentials=3),
+    )
+    values = json.loads(json.dumps(made.values()))
+    again = Preparation.restored(values, made.content(()), None)
+    assert again.prepared == made.prepared
+    assert again.warmup.phases == made.warmup.phases
+    np.testing.assert_array_equal(again.warmup.draws, made.warmup.draws)
+    assert (again.events, again.cost, again.calls) == (made.events, made.cost, made.calls)

@@ -126,6 +126,15 @@ def test_what_begins_after_a_request_to_stop_is_not_remembered():
     assert notebook.steps == {}
 
 
+def test_what_begins_after_a_request_to_stop_is_not_recalled():
+    """What it begins with may be less than what the remembered step had."""
+    stop, notebook = StopRequest(), Notebook()
+    Session(0, "HMC", checkpoint=notebook).once("fit", lambda: 3.0)
+    stop.made = True
+    stopped = Session(0, "HMC", stop=stop, checkpoint=notebook)
+    assert stopped.once("fit", lambda: 2.0) == 2.0
+
+
 def test_a_step_that_must_end_the_run_is_not_remembered():
     notebook = Notebook()
 
