@@ -150,3 +150,18 @@ def test_steps_wait_until_it_is_time(tmp_path):
     eager = Journal(tmp_path, {}, clock=lambda: now[0], eager=True)
     eager.remember("third", *STEPS["third"])
     assert len(lines(tmp_path)) == 2
+
+
+def test_writing_takes_a_small_share_of_the_time(tmp_path):
+    """After a write of a second, the next one waits for 25."""
+    now = [0.0]
+    journal = Journal(tmp_path, {}, clock=lambda: now[0])
+
+    def take_a_second():
+        now[0] += 1.0
+
+    journal.on_write = take_a_second
+    for time, name, expected in [(2.0, "first", 1), (27.0, "second", 1), (29.0, "third", 2)]:
+        now[0] = time
+        journal.remember(name, *STEPS[name])
+        assert len(lines(tmp_path)) == expected

@@ -127,6 +127,15 @@ def test_what_is_reported_must_stay_the_same(copied, options, reason):
         resume(copied, posterior(**options), progress=False)
 
 
+def test_observed_data_that_changed_are_refused(tmp_path):
+    target, folder = posterior(observed={"y": np.arange(5.0)}), tmp_path / "run"
+    sample(target, 10, 1, store=folder, **SETTINGS)
+    zarr.open_group(folder / "draws.zarr")["observed_data/y"][2] = 7.0
+    for read in (load, lambda place: resume(place, target, progress=False)):
+        with pytest.raises(StoreError, match=r"the labels in draws\.zarr have changed"):
+            read(folder)
+
+
 @pytest.mark.parametrize("name", ["x" * 300, "ä" * 150, ".hidden"])
 def test_names_that_no_file_can_have_are_refused_before_any_time_is_spent(tmp_path, name):
     target = from_log_density(lambda p: -0.5 * p[name] ** 2, {name: 0.0})
