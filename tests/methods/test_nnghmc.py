@@ -66,6 +66,13 @@ def test_decision_compares_the_acceptance_of_the_schedule_not_of_the_warm_up(log
     assert run.decisions[0].true_acceptance == pytest.approx(collected.mean())
 
 
+def test_a_given_surrogate_is_compared_with_the_acceptance_of_the_warm_up(logistic):
+    surrogate = run_of(logistic, 5, 2).surrogate
+    run = run_of(logistic, 5, 2, surrogate=surrogate)
+    rates = run.warmup_stats["acceptance_rate"]
+    assert run.decisions[0].true_acceptance == pytest.approx(rates.mean())
+
+
 def test_diverging_trajectories_are_not_learned_from():
     """A few of them go out to 1e4 and beyond, and would set the scale of all that is learned."""
     posterior = from_log_density(lambda x: -jnp.sum(x**4), np.full(3, 0.3))

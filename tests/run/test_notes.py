@@ -98,6 +98,16 @@ def test_low_acceptance_and_divergences_are_noted():
     assert notes["divergences"].text.startswith("3 ")
 
 
+def test_low_acceptance_of_one_chain_is_noted():
+    """In the mean over all chains it does not show."""
+    draws = normal_draws()
+    stats = stats_like(draws)
+    stats["acceptance_rate"][2] = 0.1
+    notes = notes_on(draws, stats)
+    assert list(notes) == ["low acceptance"]
+    assert "0.10 in one chain" in notes["low acceptance"].text
+
+
 def test_a_chain_that_stays_is_noted():
     """For a while only: it moves before and after, and by the mean of all draws little is lost."""
     draws = normal_draws()
