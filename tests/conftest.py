@@ -2,8 +2,6 @@
 
 import os
 import re
-import shutil
-import tempfile
 from importlib.metadata import version
 from pathlib import Path
 
@@ -18,11 +16,12 @@ os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} {QUICK_COMPILATION
 # PyMC's own functions run for moments here too; compiling them with C takes many seconds.
 os.environ.setdefault("PYTENSOR_FLAGS", "mode=FAST_COMPILE,cxx=")
 
-# The same code is compiled in many tests, and in both workers: once is enough.
-OWN_CACHE = "JAX_COMPILATION_CACHE_DIR" not in os.environ
-if OWN_CACHE:
-    os.environ["JAX_COMPILATION_CACHE_DIR"] = tempfile.mkdtemp(prefix="nnghmc-compiled-")
-    os.environ["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "0.1"
+# The same code is compiled in many tests, in both workers and in the next run: once is enough.
+# JAX removes what has not been used for longest when the folder grows beyond its size.
+if "JAX_COMPILATION_CACHE_DIR" not in os.environ:
+    os.environ["JAX_COMPILATION_CACHE_DIR"] = str(TESTS.parent / "build" / "compiled")
+    os.environ["JAX_COMPILATION_CACHE_MAX_SIZE"] = str(500 * 10**6)
+    os.environ["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "0.05"
     os.environ["JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES"] = "-1"
 
 
@@ -81,8 +80,3 @@ def pytest_collection_modifyitems(items):
         place = item.path.relative_to(TESTS)
         if place.parts[0] in FOLDERS_OF_WHOLE_RUNS or WHOLE_RUN.search(item.path.read_text()):
             item.add_marker("whole_run")
-
-
-def pytest_unconfigure(config):
-    if OWN_CACHE:
-        shutil.rmtree(os.environ["JAX_COMPILATION_CACHE_DIR"], ignore_errors=True)

@@ -2,7 +2,8 @@
 
 Many independent chains start from exact draws of a known target and make a few transitions, by the
 function that advances all chains together. If a kernel is exact, the ends are independent exact
-draws again, whatever gradient it follows.
+draws again, whatever gradient it follows. Compiling takes longer than running, so each kernel runs
+once with each gradient on each target, and several tests read what that run has recorded.
 """
 
 from collections import Counter
@@ -75,8 +76,9 @@ EXACT = tuple(name for name in KERNELS if name not in BIASED)
 LEARNING = ("learned", "probing", "mixture")
 """Those that can follow a learned gradient."""
 REVERSIBLE = tuple(name for name in EXACT if "nuts" not in name)
-"""Trajectories by leapfrog with one Metropolis test at the end."""
-LEAPFROG = ("learned", "probing", "true", "recording")
+"""Trajectories with one Metropolis test at the end."""
+FIELDS = (("learned", "true"), ("learned", "fitted"), ("learned", "random"), ("true", "true"))
+"""What the kernels by leapfrog follow; probing and recording follow the same functions."""
 
 
 @cache
@@ -134,39 +136,77 @@ def tuning_of(name, scale=1.0):
     return Tuning.checked(*lengths, np.linspace(0.4, 1.0, dim), dim)
 
 
-def made(kernel, name, kind="true", **options):
-    return KERNELS[kernel](functions_of(name, kind, **options), tuning_of(name))
+@cache
+def made(kernel, name, kind="true"):
+    return KERNELS[kernel](functions_of(name, kind), tuning_of(name))
 
 
 @eqx.filter_jit
+def first_states(kernel, positions, potentials=None):
+    return jax.vmap(kernel.init)(positions, potentials)
+
+
+@eqx.filter_jit
+def transition(kernel, states, key):
+    """The states of all chains after one transition, and its statistics."""
+    states, info = kernel.all_chains()(key, states)
+    return states, kernel.statistics(info)
+
+
 def advanced(kernel, states, key, transitions):
-    """The states of all chains after some transitions, and the statistics of each transition."""
-    step = kernel.all_chains()
-
-    def transition(states, key):
-        states, info = step(key, states)
-        return states, kernel.statistics(info)
-
-    return jax.lax.scan(transition, states, jax.random.split(key, transitions))
-
-
-def from_exact_draws(kernel, name, transitions, chains=CHAINS):
-    starts = KNOWN_TARGETS[name].exact_draws(chains, seed=1)
-    states = jax.jit(jax.vmap(kernel.init))(jnp.asarray(starts))
-    ends, statistics = advanced(kernel, states, jax.random.key(2), transitions)
-    return starts, ends, jax.tree.map(np.asarray, statistics)
+    """The states after each of some transitions, and the statistics of all of them."""
+    after, statistics = [], []
+    for part in jax.random.split(key, transitions):
+        states, found = transition(kernel, states, part)
+        after.append(jax.tree.map(np.asarray, states))
+        statistics.append(jax.tree.map(np.asarray, found))
+    return after, jax.tree.map(lambda *parts: np.stack(parts), *statistics)
 
 
-@pytest.mark.parametrize("name", KNOWN_TARGETS)
-@pytest.mark.parametrize(("kernel", "kind"), FOLLOWED)
-def test_the_target_is_unchanged(kernel, kind, name):
-    transitions = 2 * TRANSITIONS if "mixture" in kernel else TRANSITIONS
-    starts, ends, found = from_exact_draws(made(kernel, name, kind), name, transitions)
-    if COMPONENT in found:  # the last draw goes on from what the other kernel has left
-        np.testing.assert_array_equal(found[COMPONENT][-2:, 0], [1, 0])
-    positions = np.asarray(ends.position)
-    assert np.any(positions != starts, axis=1).mean() > LEAST_MOVED
-    assert_same_distribution(positions, KNOWN_TARGETS[name].exact_draws(40_000, seed=3))
+class Recorded(NamedTuple):
+    """A run of many chains from exact draws: all its states, the first ones too."""
+
+    kernel_name: str
+    kernel: object
+    target: object
+    states: list
+    statistics: dict
+
+    @property
+    def starts(self):
+        return self.states[0].position
+
+
+@pytest.fixture(scope="module")
+def run(request):
+    """The run of a kernel along a kind of gradient on a target, made once for all its tests."""
+    kernel_name, kind, name = request.param
+    kernel, target = made(kernel_name, name, kind), KNOWN_TARGETS[name]
+    states = first_states(kernel, jnp.asarray(target.exact_draws(CHAINS, seed=1)))
+    number = 2 * TRANSITIONS if name == "skewed" else to_unchanged(kernel_name)
+    after, statistics = advanced(kernel, states, jax.random.key(2), number)
+    states = jax.tree.map(np.asarray, states)
+    return Recorded(kernel_name, kernel, target, [states, *after], statistics)
+
+
+def over_runs(runs):
+    """Parametrise a test over runs."""
+    return pytest.mark.parametrize("run", runs, indirect=True, ids="-".join, scope="module")
+
+
+def to_unchanged(kernel_name):
+    """After so many transitions the distribution is looked at."""
+    return 2 * TRANSITIONS if "mixture" in kernel_name else TRANSITIONS
+
+
+@over_runs([(*case, name) for case in FOLLOWED for name in KNOWN_TARGETS])
+def test_the_target_is_unchanged(run):
+    number = to_unchanged(run.kernel_name)
+    if COMPONENT in run.statistics:  # the last draw goes on from what the other kernel has left
+        np.testing.assert_array_equal(run.statistics[COMPONENT][number - 2 : number, 0], [1, 0])
+    ends = run.states[number].position
+    assert np.any(ends != run.starts, axis=1).mean() > LEAST_MOVED
+    assert_same_distribution(ends, run.target.exact_draws(40_000, seed=3))
 
 
 @pytest.mark.parametrize("kernel", EXACT)
@@ -175,12 +215,29 @@ def test_the_target_is_unchanged_by_chains_that_step_alone(kernel):
     assert_invariant(KNOWN_TARGETS["skewed"], made(kernel, "skewed", kind), CHAINS, LEAST_MOVED)
 
 
-@pytest.mark.parametrize(("kernel", "kind"), [case for case in FOLLOWED if case[0] in REVERSIBLE])
-def test_start_and_end_of_a_transition_can_be_exchanged(kernel, kind):
-    """At stationarity E f(q) g(q') = E g(q) f(q'), for all pairs of moment functions."""
-    starts, ends, _ = from_exact_draws(made(kernel, "skewed", kind), "skewed", 1, chains=40_000)
+def single_transitions(kernel, target, batches):
+    """Where chains start from exact draws, and where one transition each has led them."""
+    starts = target.exact_draws(batches * CHAINS, seed=1)
+    ends, components = [], set()
+    for number, batch in enumerate(np.split(starts, batches)):
+        states = first_states(kernel, jnp.asarray(batch))
+        (after,), statistics = advanced(kernel, states, jax.random.key(number), 1)
+        ends.append(after.position)
+        components |= set(statistics.get(COMPONENT, np.zeros((1, 1)))[:, 0].tolist())
+    return starts, np.concatenate(ends), components
+
+
+@over_runs([(*case, "skewed") for case in FOLLOWED if case[0] in REVERSIBLE])
+def test_start_and_end_of_a_transition_can_be_exchanged(run):
+    """At stationarity E f(q) g(q') = E g(q) f(q'), for all pairs of moment functions.
+
+    The draws of the run are not taken for it: a kernel that balances a wrong density leaves the
+    right one, and the difference is largest in the first transition.
+    """
+    starts, ends, components = single_transitions(run.kernel, run.target, 4)
+    assert components == ({0, 1} if "mixture" in run.kernel_name else {0})
     scale = starts.std(axis=0)
-    before, after = moments(starts / scale), moments(np.asarray(ends.position) / scale)
+    before, after = moments(starts / scale), moments(ends / scale)
     first, second = np.triu_indices(before.shape[1], k=1)
     differences = before[:, first] * after[:, second] - before[:, second] * after[:, first]
     differences = differences[:, differences.std(axis=0) > 0]
@@ -198,7 +255,7 @@ def field_of(kernel):
 
 
 @pytest.mark.parametrize("name", KNOWN_TARGETS)
-@pytest.mark.parametrize(("kernel", "kind"), [case for case in FOLLOWED if case[0] in LEAPFROG])
+@pytest.mark.parametrize(("kernel", "kind"), FIELDS)
 def test_trajectories_go_back_where_they_came_from_and_preserve_volume(kernel, kind, name):
     kernel = made(kernel, name, kind)
     field, tuning = field_of(kernel), kernel.tuning
@@ -209,13 +266,15 @@ def test_trajectories_go_back_where_they_came_from_and_preserve_volume(kernel, k
         position, momentum, _ = simulate(field, point[:dim], point[dim:], *settings)
         return jnp.concatenate([position, momentum])
 
+    def back_and_jacobian(point):
+        return flip * there(flip * there(point)), jax.jacfwd(there)(point)
+
     flip = jnp.concatenate([jnp.ones(dim), -jnp.ones(dim)])
     positions = KNOWN_TARGETS[name].exact_draws(20, seed=4)
     momenta = np.random.default_rng(5).normal(size=positions.shape)
     points = jnp.asarray(np.concatenate([positions, momenta], axis=1))
-    back = jax.jit(jax.vmap(lambda point: flip * there(flip * there(point))))(points)
+    back, jacobians = jax.jit(jax.vmap(back_and_jacobian))(points)
     np.testing.assert_allclose(back, points, atol=1e-9)
-    jacobians = jax.jit(jax.vmap(jax.jacfwd(there)))(points)
     np.testing.assert_allclose(jnp.linalg.det(jacobians), 1.0, rtol=1e-6)
     assert np.abs(jacobians - jnp.eye(2 * dim)).max() > 0.1  # the map does something
 
@@ -226,18 +285,23 @@ def carried_gradient(kernel):
     return None if hasattr(usual, "batch_gradient") else field_of(usual)
 
 
-@pytest.mark.parametrize(("kernel", "kind"), FOLLOWED)
-def test_states_hold_the_true_potential_and_the_gradient_they_go_on_with(kernel, kind):
-    kernel = made(kernel, "skewed", kind)
-    _, states, statistics = from_exact_draws(kernel, "skewed", 12, chains=50)
-    if COMPONENT in statistics:
-        assert set(statistics[COMPONENT][:, 0]) == {0, 1}
-    potentials = jax.vmap(KNOWN_TARGETS["skewed"].potential)(states.position)
+@over_runs([(*case, "skewed") for case in FOLLOWED])
+def test_states_hold_the_true_potential_and_the_gradient_they_go_on_with(run):
+    if COMPONENT in run.statistics:
+        assert set(run.statistics[COMPONENT][:, 0]) == {0, 1}
+    states = jax.tree.map(lambda *parts: np.stack(parts)[:, :50], *run.states)
+    potentials = everywhere(run.target.potential, states.position)
     np.testing.assert_allclose(states.potential, potentials, rtol=1e-10)
-    gradient = carried_gradient(kernel)
+    gradient = carried_gradient(run.kernel)
     if gradient is not None:
-        gradients = jax.vmap(gradient)(states.position)
+        gradients = everywhere(gradient, states.position)
         np.testing.assert_allclose(states.gradient, gradients, rtol=1e-8, atol=1e-10)
+
+
+@eqx.filter_jit
+def everywhere(function, positions):
+    """The values of a function at the positions of all chains after all transitions."""
+    return jax.vmap(jax.vmap(function))(positions)
 
 
 @pytest.mark.parametrize("kernel", KERNELS)
@@ -274,31 +338,30 @@ def test_evaluations_are_counted_as_they_are_made(kernel):
     """NUTS on one chain: where several advance together, they wait for the longest tree."""
     watch = Watch()
     chains = 1 if "nuts" in kernel else 3
-    kernel = made(kernel, "gaussian", watch=watch)
+    kernel = KERNELS[kernel](functions_of("gaussian", watch=watch), tuning_of("gaussian"))
     positions = jnp.asarray(KNOWN_TARGETS["gaussian"].exact_draws(chains, seed=1))
     potentials = jax.vmap(KNOWN_TARGETS["gaussian"].potential)(positions)
-    states = jax.jit(jax.vmap(kernel.init))(positions, potentials)
+    states = first_states(kernel, positions, potentials)
     assert watch.taken() == kernel.entering.times(chains)
-    _, statistics = advanced(kernel, states, jax.random.key(4), 20)
+    _, statistics = advanced(kernel, states, jax.random.key(4), 30)
     taken = watch.taken()
-    assert taken == kernel.evaluations(jax.tree.map(np.asarray, statistics))
+    assert taken == kernel.evaluations(statistics)
     assert taken != Evaluations()
+    assert_step_sizes_vary_in_their_range(kernel, statistics)
 
 
-@pytest.mark.parametrize("kernel", KERNELS)
-def test_statistics_have_the_names_of_arviz(kernel):
-    name, kernel = kernel, made(kernel, "skewed")
-    _, ends, found = from_exact_draws(kernel, "skewed", 30, chains=4)
+@over_runs([(name, "true", "skewed") for name in KERNELS])
+def test_statistics_have_the_names_of_arviz(run):
+    name, found = run.kernel_name, run.statistics
     expected = {*ARVIZ_NAMES.values(), COMPONENT} if "mixture" in name else {*ARVIZ_NAMES.values()}
     assert set(found) == expected
-    assert all(values.shape == (30, 4) for values in found.values())
+    assert all(values.shape == (2 * TRANSITIONS, CHAINS) for values in found.values())
     for flag in ("accepted", "diverging", "nonfinite"):
         assert found[flag].dtype == bool
     assert not found["diverging"].any()
     assert np.issubdtype(found["n_steps"].dtype, np.integer)
     assert found["n_steps"].min() >= 1
-    low, high = (float(bound) for bound in kernel_tuning(kernel).step_size)
-    assert low <= found["step_size"].min() < found["step_size"].max() <= high
+    assert_step_sizes_vary_in_their_range(run.kernel, found)
     if name in BIASED:
         assert np.isnan(found["acceptance_rate"]).all()
         assert np.isnan(found["energy"]).all()
@@ -308,22 +371,19 @@ def test_statistics_have_the_names_of_arviz(kernel):
     assert rates.min() >= 0
     assert rates.max() <= 1 + 1e-12  # that of NUTS is a mean over the trajectory
     assert np.isfinite(found["energy"]).all()
-    assert (found["energy"][-1] >= ends.potential).all()  # a kinetic energy is not negative
+    potentials = np.stack([state.potential for state in run.states[1:]])
+    assert (found["energy"] >= potentials).all()  # a kinetic energy is not negative
 
 
-def kernel_tuning(kernel):
-    return kernel.usual.tuning if isinstance(kernel, Mixture) else kernel.tuning
+def assert_step_sizes_vary_in_their_range(kernel, statistics):
+    tuning = kernel.usual.tuning if isinstance(kernel, Mixture) else kernel.tuning
+    low, high = (float(bound) for bound in tuning.step_size)
+    assert low <= statistics["step_size"].min() < statistics["step_size"].max() <= high
 
 
-@pytest.mark.parametrize("kernel", EXACT)
-def test_a_rejection_stays_and_an_acceptance_moves(kernel):
-    kernel = made(kernel, "skewed")
-    states = jax.vmap(kernel.init)(jnp.asarray(KNOWN_TARGETS["skewed"].exact_draws(200, seed=1)))
-    accepted = []
-    for number in range(4):
-        before = states.position
-        states, found = advanced(kernel, states, jax.random.key(number), 1)
-        moved = np.any(states.position != before, axis=1)
-        np.testing.assert_array_equal(moved, found["accepted"][0])
-        accepted.append(found["accepted"])
-    assert np.mean(accepted) > 0.5
+@over_runs([(name, "true", "skewed") for name in EXACT])
+def test_a_rejection_stays_and_an_acceptance_moves(run):
+    positions = np.stack([state.position for state in run.states])
+    moved = np.any(positions[1:] != positions[:-1], axis=2)
+    np.testing.assert_array_equal(moved, run.statistics["accepted"])
+    assert run.statistics["accepted"].mean() > 0.5
