@@ -6,6 +6,7 @@ from importlib.metadata import version
 from pathlib import Path
 
 TESTS = Path(__file__).parent
+COMPILED = TESTS.parent / "build" / "compiled"
 
 # Most of the suite's time is XLA's: compiling takes half as long like this, and what is compiled
 # here runs for moments. Child processes inherit it. Must be said before JAX is loaded.
@@ -16,10 +17,19 @@ os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} {QUICK_COMPILATION
 # PyMC's own functions run for moments here too; compiling them with C takes many seconds.
 os.environ.setdefault("PYTENSOR_FLAGS", "mode=FAST_COMPILE,cxx=")
 
+
+def remove_halves(folder):
+    """Remove what a killed run was just writing: the time of its use comes last."""
+    for entry in folder.glob("*-cache"):
+        if not entry.with_name(entry.name.removesuffix("-cache") + "-atime").exists():
+            entry.unlink(missing_ok=True)
+
+
 # The same code is compiled in many tests, in both workers and in the next run: once is enough.
 # JAX removes what has not been used for longest when the folder grows beyond its size.
-if "JAX_COMPILATION_CACHE_DIR" not in os.environ:
-    os.environ["JAX_COMPILATION_CACHE_DIR"] = str(TESTS.parent / "build" / "compiled")
+if "JAX_COMPILATION_CACHE_DIR" not in os.environ:  # the workers inherit it
+    remove_halves(COMPILED)
+    os.environ["JAX_COMPILATION_CACHE_DIR"] = str(COMPILED)
     os.environ["JAX_COMPILATION_CACHE_MAX_SIZE"] = str(500 * 10**6)
     os.environ["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "0.05"
     os.environ["JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES"] = "-1"

@@ -94,7 +94,7 @@ def learned_gradient(name):
 GRADIENTS = {
     "true": lambda name: jax.grad(KNOWN_TARGETS[name].potential),
     "fitted": learned_gradient,
-    "random": lambda name: random_gradient(KNOWN_TARGETS[name]),
+    "random": cache(lambda name: random_gradient(KNOWN_TARGETS[name])),
 }
 FOLLOWED = [
     *((kernel, "true") for kernel in EXACT),

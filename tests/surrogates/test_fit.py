@@ -16,7 +16,7 @@ def gradient_data(number=600, seed=0):
 
 
 def relative_error(surrogate, data):
-    learned = jax.vmap(surrogate.gradient)(jnp.asarray(data.positions))
+    learned = jax.jit(jax.vmap(surrogate.gradient))(jnp.asarray(data.positions))
     spread = data.gradients.std(axis=0)
     return float(np.sqrt(np.mean(((learned - data.gradients) / spread) ** 2)))
 

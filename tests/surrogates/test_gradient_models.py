@@ -1,5 +1,7 @@
 """One suite runs over every gradient model; a new model joins by adding its name to the list."""
 
+from functools import cache
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -60,10 +62,16 @@ def potential(position):
 
 
 def curved_data(number=800, seed=0):
+    """Return data of one's own, which a test may spoil."""
+    return GradientData.of_points(*(part.copy() for part in curved_points(number, seed)))
+
+
+@cache
+def curved_points(number, seed):
     generator = np.random.default_rng(seed)
     positions = generator.multivariate_normal(MEAN, np.linalg.inv(PRECISION), size=number)
-    values, gradients = jax.vmap(jax.value_and_grad(potential))(jnp.asarray(positions))
-    return GradientData.of_points(positions, np.array(gradients), np.array(values))
+    values, gradients = everywhere(jax.value_and_grad(potential), positions)
+    return positions, np.asarray(gradients), np.asarray(values)
 
 
 def everywhere(function, positions):
@@ -71,27 +79,16 @@ def everywhere(function, positions):
     return jax.jit(jax.vmap(function))(jnp.asarray(positions))
 
 
-@pytest.fixture(scope="module")
-def fitted():
-    """Fit each model once for all tests of this file."""
-    surrogates = {}
-
-    def get(name):
-        if name not in surrogates:
-            surrogates[name] = fit(MODELS[name], curved_data(), jax.random.key(0), TRAINING)
-        return surrogates[name]
-
-    return get
-
-
-@pytest.fixture(params=MODELS)
+@pytest.fixture(params=MODELS, scope="module")
 def name(request):
+    """A model; all of its tests come together."""
     return request.param
 
 
-@pytest.fixture
-def surrogate(name, fitted):
-    return fitted(name)
+@pytest.fixture(scope="module")
+def surrogate(name):
+    """What the model has learned, once for all its tests."""
+    return fit(MODELS[name], curved_data(), jax.random.key(0), TRAINING)
 
 
 def test_every_named_model_is_in_this_suite():
@@ -149,7 +146,7 @@ def test_potential_and_gradient_belong_together(name, surrogate):
     np.testing.assert_allclose(jacobians, np.swapaxes(jacobians, 1, 2), atol=1e-8)
 
 
-@pytest.mark.parametrize("name", FROM_POTENTIALS, indirect=True)
+@pytest.mark.parametrize("name", FROM_POTENTIALS, indirect=True, scope="module")
 def test_models_of_potentials_say_that_they_need_potentials(name):
     data = curved_data()
     data.potentials[:] = np.nan
@@ -190,12 +187,12 @@ def curved_posterior(variance=10.0):
     )
 
 
-@pytest.mark.parametrize("name", ONE_OF_EACH, indirect=True)
+@pytest.mark.parametrize("name", ONE_OF_EACH, indirect=True, scope="module")
 def test_hmc_along_a_poorly_learned_gradient_is_exact(name):
     """Forty points and one epoch give a poor gradient, which may cost acceptance only."""
     target = KNOWN_TARGETS["gaussian"]
     positions = target.exact_draws(40, seed=7)
-    values, gradients = jax.vmap(jax.value_and_grad(target.potential))(jnp.asarray(positions))
+    values, gradients = everywhere(jax.value_and_grad(target.potential), positions)
     bent = np.array(gradients) + 0.4 * np.sin(3 * positions)
     data = GradientData.of_points(positions, bent, np.array(values))
     poor = fit(MODELS[name], data, jax.random.key(1), Training(epochs=1, held_out=0.0))
