@@ -2,6 +2,7 @@
 
 import os
 import re
+from functools import cache
 from importlib.metadata import version
 from pathlib import Path
 
@@ -84,9 +85,22 @@ WHOLE_RUN = re.compile(r"\b(sample|conducted|resumed?|watched_run)\b")
 FOLDERS_OF_WHOLE_RUNS = ("paper", "test_docs.py")
 
 
+@cache
+def samples(path):
+    """Whether a file of tests samples."""
+    place = path.relative_to(TESTS)
+    return place.parts[0] in FOLDERS_OF_WHOLE_RUNS or bool(WHOLE_RUN.search(path.read_text()))
+
+
+def pytest_ignore_collect(collection_path, config):
+    """Spare `make test-fast` the loading of files that sample, and of the front ends with them."""
+    if config.option.markexpr == "not whole_run" and collection_path.suffix == ".py":
+        return samples(collection_path) or None
+    return None
+
+
 def pytest_collection_modifyitems(items):
     """Mark the tests of files that sample: `make test-fast` leaves them out."""
     for item in items:
-        place = item.path.relative_to(TESTS)
-        if place.parts[0] in FOLDERS_OF_WHOLE_RUNS or WHOLE_RUN.search(item.path.read_text()):
+        if samples(item.path):
             item.add_marker("whole_run")

@@ -1,6 +1,7 @@
 """What the tests share: targets with known moments, random networks, a small regression."""
 
 from dataclasses import dataclass
+from functools import cache
 
 import equinox as eqx
 import jax
@@ -68,10 +69,11 @@ KNOWN_TARGETS = {
 }
 
 
+@cache
 def random_gradient(target, seed=0, hidden=16):
     """A network with random weights, scaled to the size of the target's positions and gradients."""
     positions = target.exact_draws(1000, seed)
-    gradients = np.asarray(jax.vmap(jax.grad(target.potential))(jnp.asarray(positions)))
+    gradients = np.asarray(jax.jit(jax.vmap(jax.grad(target.potential)))(positions))
     untrained = GradientMLP(hidden).build(positions.shape[1], jax.random.key(seed))
     network = in_precision_of_positions(untrained)
     return NetworkGradient.between(

@@ -1,3 +1,5 @@
+from functools import cache
+
 import jax
 import numpy as np
 import pytest
@@ -6,12 +8,14 @@ from nnghmc import GradientData, Quadratic, assess, fit
 from nnghmc.explore.tuning import QUARTER_PERIOD, tune_on_learned
 
 
+@cache
 def learned_normal(dim=20, number=400):
     positions = np.random.default_rng(0).normal(size=(number, dim))
     surrogate = fit(Quadratic(), GradientData.of_points(positions, positions), jax.random.key(0))
     return surrogate.learned, positions
 
 
+@cache
 def tuned(step_cost):
     learned, positions = learned_normal()
     return tune_on_learned(

@@ -24,12 +24,9 @@ def rotating_error(q):
     return jnp.array([jnp.cos(angle), jnp.sin(angle), 0.0])
 
 
-RANDOM_NETWORK = random_gradient(KNOWN_TARGETS["gaussian"], seed=7)
-
-
 def network_error(q):
     """A random network, squashed so that its length stays below one."""
-    field = RANDOM_NETWORK(q)
+    field = random_gradient(KNOWN_TARGETS["gaussian"], seed=7)(q)
     return field / (1 + jnp.linalg.norm(field))
 
 

@@ -86,7 +86,7 @@ def learned_gradient(name):
     """A quadratic fitted to some gradients: right for a normal target, rough for the others."""
     target = KNOWN_TARGETS[name]
     positions = target.exact_draws(300, seed=9)
-    gradients = np.asarray(jax.vmap(jax.grad(target.potential))(jnp.asarray(positions)))
+    gradients = np.asarray(jax.jit(jax.vmap(jax.grad(target.potential)))(positions))
     data = GradientData.of_points(positions, gradients)
     return fit(Quadratic(), data, jax.random.key(0)).learned.gradient
 
@@ -94,7 +94,7 @@ def learned_gradient(name):
 GRADIENTS = {
     "true": lambda name: jax.grad(KNOWN_TARGETS[name].potential),
     "fitted": learned_gradient,
-    "random": cache(lambda name: random_gradient(KNOWN_TARGETS[name])),
+    "random": lambda name: random_gradient(KNOWN_TARGETS[name]),
 }
 FOLLOWED = [
     *((kernel, "true") for kernel in EXACT),

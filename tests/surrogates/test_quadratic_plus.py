@@ -77,6 +77,9 @@ def test_training_without_held_out_points_runs_all_epochs():
     assert len(report.held_out_losses) == 0
 
 
+WHITENINGS = ("gradients", "draws", "metric", "diagonal")
+
+
 @cache
 def whitenings():
     draws = noisy_gaussian(0.0, number=5000).positions
@@ -88,7 +91,7 @@ def whitenings():
     }
 
 
-@pytest.mark.parametrize("source", whitenings())
+@pytest.mark.parametrize("source", WHITENINGS)
 def test_whitened_coordinates_are_close_to_standard_normal(source):
     whitening = whitenings()[source]
     white = whitening.apply(noisy_gaussian(0.0, number=20_000, seed=1).positions)
@@ -99,7 +102,7 @@ def test_whitened_coordinates_are_close_to_standard_normal(source):
         np.testing.assert_allclose(covariance, np.eye(3), atol=0.08)
 
 
-@pytest.mark.parametrize("source", whitenings())
+@pytest.mark.parametrize("source", WHITENINGS)
 def test_gradients_follow_the_chain_rule(source):
     whitening = whitenings()[source]
     generator = np.random.default_rng(0)
