@@ -2,37 +2,33 @@
 
 import os
 import re
+import shutil
 from functools import cache
 from importlib.metadata import version
 from pathlib import Path
 
 TESTS = Path(__file__).parent
 COMPILED = TESTS.parent / "build" / "compiled"
+MOST_COMPILED = 500 * 10**6  # bytes
 
 # Most of the suite's time is XLA's: compiling takes half as long like this, and what is compiled
 # here runs for moments. Child processes inherit it. Must be said before JAX is loaded.
 QUICK_COMPILATION = "--xla_backend_optimization_level=1"
 if version("jaxlib").startswith("0.10."):  # later ones have no such flag, and die of it
     QUICK_COMPILATION += " --xla_cpu_use_fusion_emitters=false"
-os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} {QUICK_COMPILATION}".strip()
+FLAGS = os.environ.get("XLA_FLAGS", "")
+if QUICK_COMPILATION not in FLAGS:  # a worker has them already; twice would be other flags to JAX
+    os.environ["XLA_FLAGS"] = f"{FLAGS} {QUICK_COMPILATION}".strip()
 # PyMC's own functions run for moments here too; compiling them with C takes many seconds.
 os.environ.setdefault("PYTENSOR_FLAGS", "mode=FAST_COMPILE,cxx=")
 
-
-def remove_halves(folder):
-    """Remove what a killed run was just writing: the time of its use comes last."""
-    for entry in folder.glob("*-cache"):
-        if not entry.with_name(entry.name.removesuffix("-cache") + "-atime").exists():
-            entry.unlink(missing_ok=True)
-
-
 # The same code is compiled in many tests, in both workers and in the next run: once is enough.
-# JAX removes what has not been used for longest when the folder grows beyond its size.
+# JAX's own bound on the size would look at every file again whenever it writes one.
 if "JAX_COMPILATION_CACHE_DIR" not in os.environ:  # the workers inherit it
-    remove_halves(COMPILED)
+    if sum(file.stat().st_size for file in COMPILED.glob("*")) > MOST_COMPILED:
+        shutil.rmtree(COMPILED, ignore_errors=True)
     os.environ["JAX_COMPILATION_CACHE_DIR"] = str(COMPILED)
-    os.environ["JAX_COMPILATION_CACHE_MAX_SIZE"] = str(500 * 10**6)
-    os.environ["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "0.05"
+    os.environ["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "0.02"
     os.environ["JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES"] = "-1"
 
 

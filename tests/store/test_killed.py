@@ -50,7 +50,6 @@ def start(tmp_path):
     """Start the child on a folder; what it compiles, the next one finds in a cache."""
     cache = {
         "JAX_COMPILATION_CACHE_DIR": str(tmp_path / "compiled"),
-        "JAX_COMPILATION_CACHE_MAX_SIZE": "-1",
         "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0",
         "JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES": "-1",
     }
