@@ -1,10 +1,12 @@
 """The headline promise, seen from inside the user's own function.
 
 Every call of the log density is counted by a host callback in it: plain evaluations and
-differentiated ones apart. `run.cost` must tell the same.
+differentiated ones apart. `run.cost` must tell the same. All tests share one posterior, so that its
+code is compiled once: code with host callbacks is not kept from run to run.
 """
 
 from collections import Counter
+from functools import cache
 
 import jax
 import jax.numpy as jnp
@@ -14,18 +16,20 @@ import pytest
 from nnghmc import HMC, GradientMLP, NNgHMC, TrainingSchedule, from_log_density, sample
 
 CHAINS, DRAWS = 3, 40
+COUNTS = Counter()
 
 
-def counting_posterior(counts):
+@cache
+def counting_posterior():
     """A Gaussian that counts its evaluations, and whether each was differentiated."""
 
     @jax.custom_vjp
     def seen(x):
-        jax.debug.callback(lambda _: counts.update(potentials=1), x)
+        jax.debug.callback(lambda _: COUNTS.update(potentials=1), x)
         return x
 
     def forward(x):
-        jax.debug.callback(lambda _: counts.update(gradients=1), x)
+        jax.debug.callback(lambda _: COUNTS.update(gradients=1), x)
         return x, None
 
     seen.defvjp(forward, lambda _, slope: (slope,))
@@ -40,20 +44,19 @@ def method_of(name, num_steps):
     return NNgHMC(0.3, num_steps, warmup=4, network=network, epochs=3, schedule=schedule)
 
 
-def counted_run(counts, name, num_steps, draws):
-    counts.clear()
+def counted_run(name, num_steps, draws):
+    """A run, and how often it has evaluated the log density."""
+    COUNTS.clear()
     method = method_of(name, num_steps)
-    run = sample(counting_posterior(counts), draws, CHAINS, method=method, progress=False)
+    run = sample(counting_posterior(), draws, CHAINS, method=method, progress=False)
     jax.effects_barrier()
-    return run
+    return run, Counter(COUNTS)
 
 
 @pytest.mark.parametrize("num_steps", [1, 10, 50])
 def test_one_true_potential_and_no_true_gradient_per_kept_draw(num_steps):
-    counts = Counter()
-    few = counted_run(counts, "nnghmc", num_steps, draws=1)
-    before = Counter(counts)
-    many = counted_run(counts, "nnghmc", num_steps, draws=1 + DRAWS)
+    few, before = counted_run("nnghmc", num_steps, draws=1)
+    many, counts = counted_run("nnghmc", num_steps, draws=1 + DRAWS)
     assert few.handed_over
     assert many.handed_over
     assert counts["potentials"] - before["potentials"] == DRAWS * CHAINS
@@ -63,8 +66,7 @@ def test_one_true_potential_and_no_true_gradient_per_kept_draw(num_steps):
 @pytest.mark.parametrize("method", ["hmc", "nnghmc"])
 @pytest.mark.parametrize("num_steps", [1, 10, (1, 12)])
 def test_run_cost_agrees_with_the_count(method, num_steps):
-    counts = Counter()
-    run = counted_run(counts, method, num_steps, DRAWS)
+    run, counts = counted_run(method, num_steps, DRAWS)
     total = run.cost.total
     assert (total.true_potentials, total.true_gradients) == (
         counts["potentials"],
