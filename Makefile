@@ -22,7 +22,7 @@ demo: $(SETUP)  ## Sample the paper's banana by HMC and NNgHMC; table and figure
 test: $(TOOLS)  ## Run the whole test suite, warnings as errors
 	$(BIN)/python -m pytest -n 2 --dist worksteal
 
-test-fast: $(TOOLS)  ## Run everything that needs no whole run: a minute
+test-fast: $(TOOLS)  ## Run everything that needs no whole run: 3 minutes at first, 1.5 once compiled
 	$(BIN)/python -m pytest -n 2 --dist worksteal -m "not whole_run"
 
 install: $(SETUP)  ## Make .venv with the package and its pinned dependencies
