@@ -197,7 +197,7 @@ def _number_or_range(option: str, text: str, kind: type) -> Any:
 
 
 def _loaded_matrix(path: Path) -> np.ndarray:
-    """Return the matrix in a .npy file, or raise an error if there is none."""
+    """Return the matrix in a .npy file, or raise an error if it cannot be read."""
     try:
         return np.asarray(np.load(path, allow_pickle=False))
     except (OSError, ValueError, EOFError, BadZipFile) as error:

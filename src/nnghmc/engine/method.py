@@ -96,7 +96,7 @@ class Method(abc.ABC):
         """Return the kernel that makes the kept draws."""
 
     def describe(self, parts: Mapping[str, Any]) -> str:
-        """Return the name of what made the kept draws, in words."""
+        """Return the name of the method that made the kept draws."""
         return self.title
 
     def look_back(

@@ -80,7 +80,7 @@ class Bar:
 
 @contextmanager
 def reporting(wanted: bool) -> Iterator[Reporter]:
-    """Show a bar if it is wanted and the output is a terminal or a notebook."""
+    """Yield a bar if it is wanted and the output can show it, and a silent reporter otherwise."""
     console = Console(stderr=True)
     if not wanted or not (console.is_terminal or console.is_jupyter):
         yield Silent()

@@ -53,7 +53,7 @@ def rhat(draws: np.ndarray) -> np.ndarray:
 
 
 def split_rhat(draws: np.ndarray) -> np.ndarray:
-    """Return split R-hat of each coordinate, without ranks, for decisions during the warm-up.
+    """Return split R-hat of each coordinate, without rank normalisation, for warm-up decisions.
 
     ArviZ takes longer to import than many runs take to warm up. Its R-hat is used for kept draws.
     """

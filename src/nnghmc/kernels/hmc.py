@@ -58,7 +58,7 @@ class HMCInfo(NamedTuple):
 
 
 class Launch(NamedTuple):
-    """The start of a trajectory and its length; `key` is for random gradient fields."""
+    """The start and the length of a trajectory, and a `key` for gradients from mini-batches."""
 
     key: PRNGKeyArray
     state: HMCState

@@ -138,7 +138,7 @@ class TrueGradientHMC(TrajectoryKernel):
 
     @property
     def recorded_positions(self) -> int:
-        """The number of recorded positions: the start of the trajectory and its steps."""
+        """The number of positions recorded per draw: the start and every recorded step, or 0."""
         return Path.num_rows(self.record_steps)
 
     @property
@@ -173,7 +173,7 @@ class ProbingHMC(TrajectoryKernel):
 
     @property
     def recorded_positions(self) -> int:
-        """The number of recorded positions: one, the proposal."""
+        """The number of positions recorded per draw: one, the proposal."""
         return 1
 
     @property

@@ -33,7 +33,7 @@ class Auto(Method):
         surrogate: surrogate from an earlier fit, to these data or others, under this prior or
             another. It is tuned and probed in place of a new one. If the probe accepts too little,
             the gradient is learned again.
-        way: "estimate" decides by measured times whether to learn; "learn" always learns first,
+        way: "estimate" decides by measured times whether to learn; "learn" always tries to learn,
             and "nuts" always uses NUTS.
         estimate: expected times of the run, from `nnghmc.estimate`; None measures them. With an
             estimate, no decision depends on the clock.

@@ -8,12 +8,13 @@ from nnghmc.engine.events import Event
 
 @dataclass(frozen=True)
 class Explored(Event):
-    """The chains were taken into the typical set along the true gradient.
+    """The chains went downhill and made rounds of standard HMC, to reach the typical set.
 
     Attributes:
-        descent_steps: evaluations on the way downhill, of all chains together.
-        draws: draws per chain of standard HMC after that.
-        rhat: largest R-hat of the later draws over all coordinates and the potential.
+        descent_steps: evaluations on the way downhill; each evaluation is for all chains at once.
+        draws: draws per chain by standard HMC after that.
+        rhat: largest R-hat over the potential and all coordinates, after the first third of the
+            rounds.
     """
 
     descent_steps: int

@@ -41,8 +41,8 @@ class NNgHMC(TunedMethod):
         epochs: largest number of passes over the gradient data; None uses that of `training`.
         schedule: when to train and probe the network, and to hand over to it.
         surrogate: surrogate from an earlier fit, to these data or others, under this prior or
-            another. Nothing is then collected or trained: the surrogate takes over after the
-            warm-up and a probe.
+            another. Nothing is then collected or trained. After the warm-up the surrogate is
+            probed, and it takes over if the probe accepts enough.
     """
 
     title: ClassVar[str] = "NNgHMC"

@@ -149,7 +149,7 @@ def _flops(function: Callable[[Array], Any], positions: Array) -> float:
 def _timed(function: Callable[[Array], Any], positions: Array, clock: Clock) -> float:
     """Return the seconds of one evaluation for all chains, without compilation.
 
-    It is the minimum of several timings, which other programs on the machine affect least.
+    It is the minimum of several timings, because other programs on the machine only add time.
     """
 
     def once() -> float:

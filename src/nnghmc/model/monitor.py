@@ -113,4 +113,4 @@ class Monitor:
         """Forget what ended an earlier run."""
 
     def check(self) -> None:
-        """Raise what must end the run, if anything must."""
+        """Raise the error that must end the run, if there is one."""

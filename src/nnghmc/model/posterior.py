@@ -41,37 +41,38 @@ __all__ = [
 
 
 class Posterior:
-    """What is to be sampled. It cannot be changed after it was made.
+    """A posterior distribution to sample. It cannot be changed after it was made.
 
-    The functions are the user's own, in JAX, of a parameter pytree on the unconstrained scale. The
-    data are an explicit argument of them: compiled code takes the data as an input, so that it
-    compiles fast and can be given mini-batches. Arrays of JAX stay on the devices they are on.
+    Its functions are JAX functions that the user writes. They take the unconstrained parameters as
+    a pytree, and the data as an argument of their own. Compiled code takes the data as an input, so
+    that it compiles fast and can be given mini-batches. JAX arrays stay on their devices.
 
     Args:
         log_likelihood: `(parameters, data) -> scalar`, a sum over the rows of the data.
         log_prior: `parameters -> scalar`; None for a flat prior.
         data: a pytree of arrays whose leading axis is the observations, or None.
-        initial: the parameters where the chains start, a number, an array, or any pytree of them.
-            A dictionary names the variables.
-        constrain: `parameters -> pytree` of what is reported, for instance a scale on its natural
-            axis. The sampler works on the unconstrained parameters all the same, so the
-            log density must contain the Jacobian of the map.
+        initial: the parameters at which or around which the chains start: a number, an array, or
+            any pytree of them. A dictionary names the variables.
+        constrain: `parameters -> pytree` of what is reported, for instance a standard deviation
+            instead of its logarithm. The sampler works on the unconstrained parameters all the
+            same, so the log density must include the log Jacobian of the map.
         dims: names of the axes of reported or observed variables, `{"beta": ["feature"]}`.
         coords: labels along those axes, `{"feature": ["age", "income"]}`.
         observed: what was observed, by name, `{"y": y}`; the results hold a copy of it.
         constants: other data that the results should hold, by name.
-        pointwise: `(parameters, data) -> array`, the log likelihood of every observation, or a
-            dictionary of them by the names of `observed`; for comparing models.
-        predict: `(key, parameters, data) -> array`, one simulated data set, or a dictionary of
-            them likewise; for predictive checks.
+        pointwise: `(parameters, data) -> array`, the log likelihood of every observation, for
+            comparing models. It may return a dictionary of arrays by the names of `observed`.
+        predict: `(key, parameters, data) -> array`, one simulated data set, for predictive checks.
+            It may return a dictionary of arrays in the same way.
 
     Attributes:
-        initial: the flat position where the chains start.
+        initial: the initial parameters as one flat position.
         layout: where each variable lies in the flat position.
-        num_observations: the length of the leading axis of the data; None where it is not known.
-        energy_precision: the relative rounding of what the functions return.
-        monitor: counts the evaluations and says when to stop, where that is needed.
-        origin: the TARGET of the command line that this posterior comes from, or None.
+        num_observations: the length of the leading axis of the data; None if it is not known.
+        energy_precision: the relative rounding error of what the functions return.
+        monitor: object that counts the calls of a function outside JAX, and says when to stop. For
+            JAX functions it does nothing.
+        origin: the TARGET on the command line that this posterior comes from, or None.
     """
 
     initial: Position

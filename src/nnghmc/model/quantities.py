@@ -71,9 +71,10 @@ def over_draws(
     *rest: Any,
     batch_bytes: int = BATCH_BYTES,
 ) -> Any:
-    """Evaluate `function(*one draw, *rest)` for every draw; `draws` share their first axis.
+    """Evaluate `function(*one draw, *rest)` for every draw.
 
-    The last batch is filled up with the last draw, so that all batches share compiled code.
+    The first axis of every array in `draws` runs over the draws. The last batch is filled up with
+    the last draw, so that all batches share compiled code.
     """
     number = len(draws[0])
     one = [jax.ShapeDtypeStruct(part.shape[1:], part.dtype) for part in draws]

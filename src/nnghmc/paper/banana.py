@@ -1,4 +1,4 @@
-"""The banana of section 4.1, by standard HMC and by NNgHMC: the demo and the first experiment."""
+"""Samples the banana of section 4.1 by standard HMC and NNgHMC, for the demo and the experiment."""
 
 from dataclasses import dataclass
 from pathlib import Path

@@ -1,8 +1,8 @@
 """Race standard HMC against NNgHMC with the paper's settings and against the automatic run.
 
 All runs have the same posterior, the same number of chains and the same starts. Each chain has as
-many draws as the paper's single one, including those that are learned from. The quick form makes
-fewer draws, and the times and effective sample sizes of whole runs are extrapolated from it.
+many draws as the single chain of the paper, including those that are learned from. The quick form
+makes fewer draws, and times and effective sample sizes of whole runs are extrapolated from it.
 """
 
 from collections.abc import Sequence
@@ -118,7 +118,7 @@ class Leg:
 
     @property
     def drawn_share(self) -> float:
-        """The part of a whole run's draws that this run made."""
+        """The number of draws of this run, as a fraction of those of a whole run."""
         return self.run.draws.shape[1] / self.draws
 
     @property

@@ -101,7 +101,7 @@ class DrawFiles:
         self._arrays = {}
 
     def check_length(self, length: int) -> None:
-        """Raise an error if an array has fewer rows than were written."""
+        """Raise an error if the arrays are missing, or if one has fewer than `length` draws."""
         if not self._arrays:
             raise damaged(self.folder.parent, f"{self.folder.name} is missing")
         for (group, name), found in self._lengths.items():

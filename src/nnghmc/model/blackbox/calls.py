@@ -14,10 +14,11 @@ from nnghmc.model.monitor import Monitor, Tally
 
 
 class CallMonitor(Monitor):
-    """Counts the calls of one function, from any thread.
+    """A monitor that counts the calls of one function, from any thread.
 
     Args:
-        find_out: called by each check; it may call `end_with` where the function no longer works.
+        find_out: function that `check` calls first; it may call `end_with` if the user's function
+            no longer works.
     """
 
     counts = True
@@ -71,7 +72,7 @@ class CallMonitor(Monitor):
         self._ending = None
 
     def check(self) -> None:
-        """Raise what ended the calls, if anything did."""
+        """Raise the error that ended the calls, if there is one."""
         self._find_out()
         error, self._ending = self._ending, None
         if error is not None:

@@ -28,7 +28,7 @@ NOT_STARTED = (
 
 
 class Workers:
-    """Makes one call after the other, in the thread that asks."""
+    """A worker that makes one call after another, in the thread that asks for the results."""
 
     def __init__(self, evaluation: Evaluation):
         self.evaluation = evaluation
@@ -42,7 +42,7 @@ class Workers:
 
 
 class Threads(Workers):
-    """Makes several calls at a time in threads: for functions that wait or free Python's lock."""
+    """Workers in threads, for functions that wait or that release Python's global lock."""
 
     def __init__(self, evaluation: Evaluation, number: int):
         super().__init__(evaluation)
@@ -69,7 +69,7 @@ class Threads(Workers):
 
 
 class Processes(Threads):
-    """Makes several calls at a time, in processes of their own, which may even die in a call."""
+    """Workers in processes of their own. A process that dies in a call does not end the run."""
 
     def __init__(self, evaluation: Evaluation, number: int):
         super().__init__(evaluation, number)

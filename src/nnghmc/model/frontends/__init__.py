@@ -56,9 +56,9 @@ def from_numpyro(model: Callable[..., Any], *model_args: Any, **model_kwargs: An
 def from_pymc(model: Any) -> Posterior:
     """Make a posterior from a PyMC model, through PyTensor's translation to JAX.
 
-    Transforms and their Jacobians, deterministics, potentials, named dims and coords are the
-    model's own. `pm.Data` and large observed arrays are inputs of compiled code, with the values
-    that they have now.
+    Transforms and their Jacobians, deterministics, `pm.Potential` terms, dims and coords are those
+    of the model. `pm.Data` and large observed arrays are inputs of compiled code, with the values
+    that they have at the time of this call.
 
     Args:
         model: a `pymc.Model` whose free variables are all continuous.

@@ -1,4 +1,4 @@
-"""Section 4.4: Cover Type with a Laplace prior, by HMC, NNgHMC and stochastic gradients."""
+"""Samples Cover Type with a Laplace prior by HMC, NNgHMC and stochastic gradients (section 4.4)."""
 
 from collections.abc import Sequence
 

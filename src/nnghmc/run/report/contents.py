@@ -231,7 +231,7 @@ def _phases(run: Run) -> tuple[Phase, ...]:
 def _probes(run: Run) -> tuple[Probe, ...]:
     """Return the probes of the automatic run, and those of a schedule.
 
-    An event that another version wrote is in the story, but its numbers may not be those expected.
+    Events that another version of the package wrote are left out: they may have other fields.
     """
     first = _draws_before_collecting(run)
     probed = [event for event in run.events_of("Probed") if not isinstance(event, UnknownEvent)]

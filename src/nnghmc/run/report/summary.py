@@ -13,10 +13,12 @@ MOST_ROWS = 2000
 
 
 def summarised(scalars: Mapping[str, np.ndarray]) -> pd.DataFrame:
-    """Return one row per scalar, whose draws have shape (chains, draws); nothing is rounded.
+    """Return a table with one row per scalar, for at most `MOST_ROWS` scalars, without rounding.
 
-    Effective sample sizes and R-hat are computed as for the notes of a run: R-hat of a single chain
-    compares its halves, and a scalar that never moved has no effective sample size.
+    The draws of each scalar have shape (chains, draws). With too few draws for diagnostics, the
+    table has only means and standard deviations. Effective sample sizes and R-hat are computed as
+    for the notes of a run: R-hat of a single chain compares its halves, and a scalar that never
+    moved has no effective sample size.
     """
     names = list(scalars)[:MOST_ROWS]
     draws = np.stack([scalars[name] for name in names], axis=-1).astype(float)

@@ -42,12 +42,12 @@ class Whitening(Storable):
         return vectors + ((vectors @ self.basis) * (stretch - 1)) @ self.basis.T
 
     def on_host(self) -> "Whitening":
-        """Convert to NumPy arrays, so that rows of data stay NumPy arrays."""
+        """Return the same map with NumPy arrays, which maps NumPy arrays to NumPy arrays."""
         parts = (self.centre, self.scale, self.basis, self.stretch)
         return Whitening(*(np.asarray(part) for part in parts))
 
     def on_device(self) -> "Whitening":
-        """Convert to JAX arrays."""
+        """Return the same map with JAX arrays."""
         parts = (self.centre, self.scale, self.basis, self.stretch)
         return Whitening(*(jnp.asarray(part) for part in parts))
 
