@@ -13,7 +13,7 @@ MOST_COMPILED = 500 * 10**6  # bytes
 
 # Most of the suite's time is XLA's: compiling takes half as long like this, and what is compiled
 # here runs for moments. Child processes inherit it. Must be said before JAX is loaded.
-QUICK_COMPILATION = "--xla_backend_optimization_level=1"
+QUICK_COMPILATION = "--xla_backend_optimization_level=0 --xla_cpu_parallel_codegen_split_count=1"
 if version("jaxlib").startswith("0.10."):  # later ones have no such flag, and die of it
     QUICK_COMPILATION += " --xla_cpu_use_fusion_emitters=false"
 FLAGS = os.environ.get("XLA_FLAGS", "")

@@ -43,7 +43,7 @@ from support import (
     random_gradient,
 )
 
-CHAINS, TRANSITIONS, LEAST_MOVED = 10_000, 6, 0.2
+CHAINS, TRANSITIONS = 10_000, 6
 
 
 class Functions(NamedTuple):
@@ -194,6 +194,11 @@ def over_runs(runs):
     return pytest.mark.parametrize("run", runs, indirect=True, ids="-".join, scope="module")
 
 
+def least_moved(kernel_name):
+    """At least this share of the chains must have moved."""
+    return 0.9 if "nuts" in kernel_name else 0.2
+
+
 def to_unchanged(kernel_name):
     """After so many transitions the distribution is looked at."""
     return 2 * TRANSITIONS if "mixture" in kernel_name else TRANSITIONS
@@ -205,14 +210,16 @@ def test_the_target_is_unchanged(run):
     if COMPONENT in run.statistics:  # the last draw goes on from what the other kernel has left
         np.testing.assert_array_equal(run.statistics[COMPONENT][number - 2 : number, 0], [1, 0])
     ends = run.states[number].position
-    assert np.any(ends != run.starts, axis=1).mean() > LEAST_MOVED
+    assert np.any(ends != run.starts, axis=1).mean() > least_moved(run.kernel_name)
     assert_same_distribution(ends, run.target.exact_draws(40_000, seed=3))
 
 
 @pytest.mark.parametrize("kernel", EXACT)
 def test_the_target_is_unchanged_by_chains_that_step_alone(kernel):
     kind = "fitted" if kernel in LEARNING else "true"
-    assert_invariant(KNOWN_TARGETS["skewed"], made(kernel, "skewed", kind), CHAINS, LEAST_MOVED)
+    assert_invariant(
+        KNOWN_TARGETS["skewed"], made(kernel, "skewed", kind), CHAINS, least_moved(kernel)
+    )
 
 
 def single_transitions(kernel, target, batches):

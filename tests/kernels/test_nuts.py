@@ -1,4 +1,4 @@
-"""NUTS in the words of this package: the same sampler as BlackJAX's, and exact."""
+"""NUTS in the words of this package: the same sampler as BlackJAX's."""
 
 import blackjax
 import jax
@@ -7,16 +7,12 @@ import numpy as np
 import pytest
 
 from nnghmc.kernels import nuts
-from support import KNOWN_TARGETS, assert_invariant
+from support import KNOWN_TARGETS
 
 
 def of(target, step_size):
     dim = target.exact_draws(1, seed=0).shape[1]
     return nuts(jax.value_and_grad(target.potential), step_size, 1, jnp.ones(dim))
-
-
-def test_target_is_unchanged(known_target):
-    assert_invariant(known_target, of(known_target, known_target.step_size), least_moved=0.9)
 
 
 def test_draws_are_those_of_blackjax():

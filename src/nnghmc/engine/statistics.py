@@ -55,7 +55,8 @@ def rhat(draws: np.ndarray) -> np.ndarray:
 def split_rhat(draws: np.ndarray) -> np.ndarray:
     """Return split R-hat of each coordinate, without rank normalisation, for warm-up decisions.
 
-    ArviZ takes longer to import than many runs take to warm up. Its R-hat is used for kept draws.
+    ArviZ's R-hat is used only for kept draws, because importing ArviZ takes longer than many
+    warm-ups.
     """
     half = draws.shape[1] // 2
     halves = np.concatenate([draws[:, :half], draws[:, half : 2 * half]])

@@ -1,9 +1,9 @@
 """Takes all chains downhill at once by L-BFGS, from wherever they start.
 
-Each evaluation serves all chains: a chain takes its trial if the potential falls enough, and tries
-a shorter step otherwise. A descent ends when further steps gain little compared with how much the
-potential varies in the typical set. It does not go on to the mode, which in many dimensions is far
-from the typical set. Only the gradient is compiled, and every gradient is kept.
+Each evaluation serves all chains: a chain moves to its trial point if the potential falls enough,
+and tries a shorter step otherwise. A descent ends when further steps gain little compared with how
+far the typical set lies above the mode. It does not go on to the mode, which in many dimensions is
+far from the typical set. Only the gradient is compiled, and every gradient is kept.
 """
 
 from collections.abc import Callable

@@ -80,10 +80,10 @@ class NoUTurn(TrajectoryKernel):
         return HMCState(position, *self.potential_and_gradient(position))
 
     def evaluations(self, statistics: Statistics) -> Evaluations:
-        """Return one true gradient per step."""
+        """Return the evaluations: one true gradient per step."""
         return Evaluations(true_gradients=num_steps(statistics))
 
     @property
     def entering(self) -> Evaluations:
-        """The evaluation of one true gradient."""
+        """The evaluations of entering the kernel: one true gradient."""
         return Evaluations(true_gradients=1)

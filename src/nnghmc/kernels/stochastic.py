@@ -213,7 +213,7 @@ class SGLDKernel(TrajectoryKernel):
         return _unevaluated(position)
 
     def evaluations(self, statistics: Statistics) -> Evaluations:
-        """Return one mini-batch gradient per step."""
+        """Return the evaluations: one mini-batch gradient per step."""
         return Evaluations(batch_gradients=num_steps(statistics))
 
 
@@ -238,7 +238,7 @@ class SGHMCKernel(TrajectoryKernel):
         return _unevaluated(position)
 
     def evaluations(self, statistics: Statistics) -> Evaluations:
-        """Return one mini-batch gradient per step."""
+        """Return the evaluations: one mini-batch gradient per step."""
         return Evaluations(batch_gradients=num_steps(statistics))
 
 
@@ -259,7 +259,7 @@ class NaiveSGHMCKernel(TrajectoryKernel):
         return _unevaluated(position)
 
     def evaluations(self, statistics: Statistics) -> Evaluations:
-        """Return one mini-batch gradient per step, and one for the start of each trajectory."""
+        """Return the evaluations: one mini-batch gradient per step, and one per trajectory."""
         return Evaluations(batch_gradients=num_steps(statistics) + number_of_draws(statistics))
 
 

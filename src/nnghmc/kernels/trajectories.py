@@ -98,14 +98,14 @@ class LearnedGradientHMC(TrajectoryKernel):
         return HMCState(position, known, self.gradient(position))
 
     def evaluations(self, statistics: Statistics) -> Evaluations:
-        """Return one true potential per draw and one learned gradient per step."""
+        """Return the evaluations: one true potential per draw and one learned gradient per step."""
         return Evaluations(
             true_potentials=number_of_draws(statistics), learned_gradients=num_steps(statistics)
         )
 
     @property
     def entering(self) -> Evaluations:
-        """The evaluation of one learned gradient."""
+        """The evaluations of entering the kernel: one learned gradient."""
         return Evaluations(learned_gradients=1)
 
 
@@ -133,7 +133,7 @@ class TrueGradientHMC(TrajectoryKernel):
         return HMCState(position, *self.potential_and_gradient(position))
 
     def evaluations(self, statistics: Statistics) -> Evaluations:
-        """Return one true gradient per step."""
+        """Return the evaluations: one true gradient per step."""
         return Evaluations(true_gradients=num_steps(statistics))
 
     @property
@@ -143,7 +143,7 @@ class TrueGradientHMC(TrajectoryKernel):
 
     @property
     def entering(self) -> Evaluations:
-        """The evaluation of one true gradient."""
+        """The evaluations of entering the kernel: one true gradient."""
         return Evaluations(true_gradients=1)
 
 
@@ -166,7 +166,7 @@ class ProbingHMC(TrajectoryKernel):
         return HMCState(position, known, self.gradient(position))
 
     def evaluations(self, statistics: Statistics) -> Evaluations:
-        """Return one true gradient per draw and one learned gradient per step."""
+        """Return the evaluations: one true gradient per draw and one learned gradient per step."""
         return Evaluations(
             true_gradients=number_of_draws(statistics), learned_gradients=num_steps(statistics)
         )
@@ -178,5 +178,5 @@ class ProbingHMC(TrajectoryKernel):
 
     @property
     def entering(self) -> Evaluations:
-        """The evaluation of one learned gradient."""
+        """The evaluations of entering the kernel: one learned gradient."""
         return Evaluations(learned_gradients=1)

@@ -37,7 +37,7 @@ class Auto(Method):
             and "nuts" always uses NUTS.
         estimate: expected times of the run, from `nnghmc.estimate`; None measures them. With an
             estimate, no decision depends on the clock.
-        policy: thresholds of all decisions.
+        policy: thresholds of most decisions.
     """
 
     title: ClassVar[str] = "automatic"
@@ -50,7 +50,7 @@ class Auto(Method):
     )
     way: str = setting("estimate", "Decide by timing (estimate), or learn, or nuts.")
     estimate: Estimate | None = setting(None, "Expected times of the run.", option=None)
-    policy: Policy = setting(Policy, "Thresholds of all decisions.", option=None)
+    policy: Policy = setting(Policy, "Thresholds of most decisions.", option=None)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "network", as_model(self.network))

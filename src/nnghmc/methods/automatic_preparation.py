@@ -46,7 +46,7 @@ class AutomaticSettings(Protocol):
 
     @property
     def policy(self) -> Policy:
-        """The thresholds of all decisions."""
+        """The thresholds of most decisions."""
 
 
 class _Candidate(NamedTuple):
@@ -215,7 +215,7 @@ class AutomaticPreparation:
 
     @property
     def refits(self) -> int:
-        """The largest number of further fits, by the policy and the estimated time of NUTS."""
+        """The largest number of fits after the first; it depends on the estimated time of NUTS."""
         if self.method.way == "learn":
             return self.policy.most_refits
         return self.policy.affordable_refits(self.estimate.nuts_seconds)

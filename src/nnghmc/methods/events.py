@@ -13,8 +13,8 @@ class Explored(Event):
     Attributes:
         descent_steps: evaluations on the way downhill; each evaluation is for all chains at once.
         draws: draws per chain by standard HMC after that.
-        rhat: largest R-hat over the potential and all coordinates, after the first third of the
-            rounds.
+        rhat: largest R-hat over the potential and all coordinates, without the draws of the first
+            third of the rounds.
     """
 
     descent_steps: int

@@ -81,7 +81,10 @@ class NNgHMC(TunedMethod):
         checked_surrogate(self.surrogate, posterior)
 
     def prepare(self, posterior: Posterior, starts: Starts, session: Session) -> Prepared:
-        """Warm up, then learn and probe until the learned gradient takes over."""
+        """Warm up, then learn and probe until the learned gradient takes over or the schedule ends.
+
+        A surrogate that was given is only probed.
+        """
         return _Preparation(self, posterior, session).run(starts.at_initial(session))
 
     def kernel(self, posterior: Posterior, parts: Parts) -> Kernel:

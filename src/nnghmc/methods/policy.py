@@ -15,7 +15,7 @@ def threshold(default: Any, meaning: str) -> Any:
 @storable
 @dataclass(frozen=True)
 class Policy:
-    """The thresholds of all decisions of the automatic run. The documentation lists every field."""
+    """The thresholds of most decisions of the automatic run, which the documentation lists."""
 
     probe_draws: int = threshold(20, "Draws per chain of each probe of a learned gradient.")
     good_acceptance: float = threshold(

@@ -45,17 +45,19 @@ class Posterior:
 
     Its functions are JAX functions that the user writes. They take the unconstrained parameters as
     a pytree, and the data as an argument of their own. Compiled code takes the data as an input, so
-    that it compiles fast and can be given mini-batches. JAX arrays stay on their devices.
+    compiling does not take longer for larger data, and mini-batches can replace them. JAX
+    arrays stay on their devices.
 
     Args:
-        log_likelihood: `(parameters, data) -> scalar`, a sum over the rows of the data.
+        log_likelihood: `(parameters, data) -> scalar`; methods with mini-batches need a sum over
+            the rows of the data.
         log_prior: `parameters -> scalar`; None for a flat prior.
         data: a pytree of arrays whose leading axis is the observations, or None.
         initial: the parameters at which or around which the chains start: a number, an array, or
             any pytree of them. A dictionary names the variables.
         constrain: `parameters -> pytree` of what is reported, for instance a standard deviation
-            instead of its logarithm. The sampler works on the unconstrained parameters all the
-            same, so the log density must include the log Jacobian of the map.
+            instead of its logarithm. The sampler still works on the unconstrained parameters, so
+            the log density must include the log Jacobian of the map.
         dims: names of the axes of reported or observed variables, `{"beta": ["feature"]}`.
         coords: labels along those axes, `{"feature": ["age", "income"]}`.
         observed: what was observed, by name, `{"y": y}`; the results hold a copy of it.

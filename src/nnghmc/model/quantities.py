@@ -44,7 +44,7 @@ class Quantities(eqx.Module):
         return self.pointwise(self.layout.unflatten(position), self.data)
 
     def prediction(self, position: Array, number: Array, key: PRNGKeyArray) -> PyTree:
-        """Simulate one data set at one draw; the draw's number alone selects the randomness."""
+        """Simulate one data set at one draw; its random numbers depend on `key` and `number`."""
         assert self.predict is not None
         own_key = jax.random.fold_in(key, number)
         return self.predict(own_key, self.layout.unflatten(position), self.data)

@@ -1,8 +1,10 @@
 """Race standard HMC against NNgHMC with the paper's settings and against the automatic run.
 
-All runs have the same posterior, the same number of chains and the same starts. Each chain has as
-many draws as the single chain of the paper, including those that are learned from. The quick form
-makes fewer draws, and times and effective sample sizes of whole runs are extrapolated from it.
+All runs have the same posterior and the same number of chains. Unless starts are given, the
+automatic run starts around the initial point and the others start at it. Each chain has as many
+draws as the single chain of the paper; those that HMC with the paper's settings learns from count.
+The quick form makes fewer draws, and times and effective sample sizes of whole runs are
+extrapolated from it.
 """
 
 from collections.abc import Sequence
@@ -355,6 +357,6 @@ class Runner:
 def race(
     posterior: Posterior, course: Course, full: bool, seed: int = 0, progress: bool = True
 ) -> Race:
-    """Run standard HMC, NNgHMC the paper's way and NNgHMC our way."""
+    """Run standard HMC, NNgHMC with the paper's settings, and the automatic run."""
     runner = Runner(posterior, course, full, seed, progress)
     return Race((runner.run_standard(), runner.run_papers_way(), runner.run_our_way()))

@@ -141,7 +141,7 @@ class Corridor:
         return self._run(preparation, kept, states, draws)
 
     def take_over(self, preparation: Preparation, cost: Cost) -> None:
-        """Let the session go on from a preparation, at a cost so far; steps end with it."""
+        """Continue the session after a preparation, with its events and cost; end its steps."""
         self.session.remember_no_more()
         self.session.cost, self.session.events = cost, list(preparation.events)
         if preparation.prepared is not None:

@@ -22,7 +22,7 @@ class SGHMC(MiniBatchMethod):
         num_steps: number of steps per draw, or a pair (low, high).
         warmup: number of warm-up draws per chain, which are not kept.
         batch_size: number of rows per mini-batch; each gradient draws them with replacement.
-        friction: friction α per unit of time, the rate at which noise replaces momentum.
+        friction: friction per unit of time, the rate at which noise replaces momentum.
         noise: estimated variance of the noise of the gradient; so much less noise is injected. Most
             applications use 0.
     """

@@ -57,8 +57,8 @@ def from_pymc(model: Any) -> Posterior:
     """Make a posterior from a PyMC model, through PyTensor's translation to JAX.
 
     Transforms and their Jacobians, deterministics, `pm.Potential` terms, dims and coords are those
-    of the model. `pm.Data` and large observed arrays are inputs of compiled code, with the values
-    that they have at the time of this call.
+    of the model. Arrays of at least 64 elements, from `pm.Data` or observed, are inputs of
+    compiled code where the model allows it. All data have the values of the time of this call.
 
     Args:
         model: a `pymc.Model` whose free variables are all continuous.

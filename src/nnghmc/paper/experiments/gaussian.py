@@ -43,7 +43,7 @@ def run_both(draws: int, seed: int = 0, progress: bool = True) -> dict[str, Run]
 
 
 def table(runs: dict[str, Run]) -> Table:
-    """Return a table of our acceptance, the paper's, the extreme variances and the largest z."""
+    """Return a table of our acceptance and the paper's, two variances and the largest z-score."""
     rows = [
         (
             name,
