@@ -6,8 +6,10 @@ import pytest
 from nnghmc import GradientData
 from nnghmc.explore.adaptation import (
     ACCEPTANCE_LEAD,
+    DRAWS_PER_DIMENSION,
     MOST_STEPS,
     Adaptation,
+    fisher_inverse_mass_matrix,
     refined_inverse_mass_matrix,
 )
 
@@ -82,10 +84,33 @@ def test_one_chain_that_accepts_nothing_shortens_the_steps_of_all():
     assert adaptation.step_size < 0.5
 
 
-def test_another_matrix_leaves_the_length_of_steps_unchanged():
-    adaptation = Adaptation(0.5, np.array([1.0, 4.0]))
-    adaptation.after(round_with(0.8))
-    adaptation.rescale(np.array([100.0, 400.0]))
-    assert adaptation.step_size == pytest.approx(0.05)
-    adaptation.settle()
-    assert adaptation.step_size == pytest.approx(0.05)
+@pytest.mark.parametrize("dense", [True, False])
+def test_the_fisher_estimate_of_a_gaussian_is_its_covariance_from_few_draws(dense):
+    """The sample covariance of 30 draws would be off by a third."""
+    covariance = COVARIANCE if dense else np.diag(np.diag(COVARIANCE))
+    found = np.eye(3) if dense else np.ones(3)
+    for seed in range(6):
+        found = fisher_inverse_mass_matrix(found, gaussian_data(30, covariance, seed))
+    found = found if dense else np.diag(found)
+    np.testing.assert_allclose(whitened(found, covariance), 1, rtol=0.05)
+
+
+def test_the_fisher_estimate_keeps_correlations_until_there_are_enough_draws():
+    few = DRAWS_PER_DIMENSION * 3 - 1
+    found = fisher_inverse_mass_matrix(COVARIANCE, gaussian_data(few, np.eye(3)))
+    scales = np.sqrt(np.diag(found))
+    before = np.sqrt(np.diag(COVARIANCE))
+    assert np.abs(found / np.outer(scales, scales)).max() <= 1 + 1e-9
+    root = np.linalg.solve(np.linalg.cholesky(COVARIANCE), np.linalg.cholesky(found))
+    np.testing.assert_allclose(root, np.diag(np.diag(root)), atol=1e-9)
+    assert not np.allclose(scales, before)
+
+
+@pytest.mark.parametrize("number", [8, 50])
+def test_the_fisher_estimate_is_positive_definite_whatever_the_gradients(number):
+    generator = np.random.default_rng(0)
+    positions = generator.normal(size=(number, 20)) * np.geomspace(1e-3, 1e3, 20)
+    data = GradientData.of_points(positions, generator.standard_cauchy(size=(number, 20)))
+    found = fisher_inverse_mass_matrix(np.eye(20), data)
+    np.testing.assert_allclose(found, found.T)
+    assert np.linalg.eigvalsh(found).min() > 0

@@ -2,7 +2,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from nnghmc.explore.descent import MOST_EVALUATIONS, descend
+from nnghmc.explore.descent import CANDIDATES, DRAWS_PER_CANDIDATE, MOST_EVALUATIONS, descend
 from nnghmc.kernels import HMCState
 
 
@@ -87,6 +87,28 @@ def test_a_narrow_mode_takes_no_chain_out_of_a_wide_one():
     arrival = down(potential, starts)
     assert arrival.restarts == 0
     assert np.ptp(arrival.states.potential) > 10 + dim
+
+
+def test_a_chain_that_has_not_arrived_is_in_no_local_mode():
+    scales = jnp.geomspace(1e-4, 1e4, 20)
+    starts = np.random.default_rng(0).uniform(-1, 1, size=(4, 20))
+    arrival = down(lambda q: 0.5 * jnp.sum((q / scales) ** 2), starts)
+    assert arrival.restarts == 0
+
+
+def test_a_descent_does_not_follow_a_density_without_a_mode_out_of_the_typical_set():
+    """The scale of eight effects goes to zero, where their density grows without bound."""
+
+    def potential(q):
+        log_scale, effects = q[0], q[1:]
+        prior = 0.5 * jnp.sum((effects / jnp.exp(log_scale)) ** 2) + 8 * log_scale
+        return prior + 0.5 * log_scale**2 / 9 + 0.5 * jnp.sum((effects - jnp.arange(8.0)) ** 2) / 9
+
+    starts = np.random.default_rng(0).uniform(-1, 1, size=(4, 9))
+    arrival = down(potential, starts)
+    assert (arrival.states.position[:, 0] > -6).all()  # two prior standard deviations
+    to_choose = CANDIDATES * DRAWS_PER_CANDIDATE
+    assert to_choose < arrival.evaluations < MOST_EVALUATIONS + to_choose
 
 
 def test_chains_in_modes_of_like_depth_stay_where_they_are():

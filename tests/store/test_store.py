@@ -167,7 +167,7 @@ def test_extending_is_as_good_as_a_longer_run(way, posterior, tmp_path):
         in_memory.extend(0)
 
 
-LOOKS = {"learned": (0, 5, 21, 40, 66), "nuts": (3, 60, 210), "schedule": (3, 15, 30)}
+LOOKS = {"learned": (0, 5, 21, 40, 66), "nuts": (3, 60, 120), "schedule": (3, 15, 30)}
 
 
 @pytest.mark.parametrize(("way", "looks"), [(way, n) for way in LOOKS for n in LOOKS[way]])

@@ -14,6 +14,10 @@ SHRINKAGE = 0.05
 """Ridge weight of the current matrix, as a fraction of unit variance in whitened coordinates."""
 CURVATURE_CHANGE = (0.01, 100.0)
 """Bounds on the factor by which one refinement may change a curvature."""
+PRIOR_DRAWS = 5
+"""Number of draws that the current matrix counts as in an estimate from draws, as in Stan."""
+DRAWS_PER_DIMENSION = 2
+"""Draws per dimension from which on a dense mass matrix is estimated."""
 DOUBLING_ACCEPTANCE = 0.97
 """Acceptance above which the step size doubles in one of the first `DOUBLING_ROUNDS` rounds."""
 DOUBLING_ROUNDS = 10
@@ -58,17 +62,6 @@ class Adaptation:
             change = np.log(2)
         self.step_size *= float(np.exp(np.clip(change, -1.5, 0.7)))
         return acceptance
-
-    def rescale(self, inverse_mass_matrix: np.ndarray) -> None:
-        """Replace a diagonal matrix by another, and keep the mean length of a step.
-
-        Where the scales themselves are uncertain, as in a funnel, a step size that suits one matrix
-        would be far too long or too short with the next.
-        """
-        ratio = np.exp(0.5 * np.mean(np.log(inverse_mass_matrix / self.inverse_mass_matrix)))
-        self.inverse_mass_matrix = inverse_mass_matrix
-        self.step_size = float(self.step_size / ratio)
-        self.tried = [float(step / ratio) for step in self.tried]
 
     def settle(self) -> None:
         """Set the step size to the geometric mean over the later half of the rounds.
@@ -120,3 +113,50 @@ def refined_inverse_mass_matrix(current: np.ndarray, data: GradientData) -> np.n
     values, vectors = np.linalg.eigh(curvature)
     half = root @ vectors / np.sqrt(np.clip(values, *CURVATURE_CHANGE))
     return np.asarray(half @ half.T)
+
+
+def fisher_inverse_mass_matrix(current: np.ndarray, data: GradientData) -> np.ndarray:
+    """Estimate the inverse mass matrix that fits positions and gradients of draws best.
+
+    It is the geometric mean of the covariance of the positions and the inverse covariance of the
+    gradients, which minimises the Fisher divergence (nutpie's estimate, Seyboldt et al.). For a
+    normal posterior it is exact from dim + 1 draws on. Both covariances count the current matrix
+    as `PRIOR_DRAWS` draws. A dense matrix keeps the current correlations, and only the scales are
+    estimated, until there are `DRAWS_PER_DIMENSION` draws per dimension.
+    """
+    positions = data.positions - data.positions.mean(axis=0)
+    gradients = data.gradients - data.gradients.mean(axis=0)
+    if current.ndim == 1:
+        return np.asarray(
+            current * _fisher_scales(positions / np.sqrt(current), gradients * np.sqrt(current))
+        )
+    root = np.linalg.cholesky(current)
+    positions, gradients = np.linalg.solve(root, positions.T).T, gradients @ root
+    scales = np.sqrt(_fisher_scales(positions, gradients))
+    root = root * scales
+    if len(positions) < DRAWS_PER_DIMENSION * len(current):
+        return np.asarray(root @ root.T)
+    spread, stiffness = _covariance(positions / scales), _covariance(gradients * scales)
+    half, inverse_half = _power(stiffness, 0.5), _power(stiffness, -0.5)
+    mean = inverse_half @ _power(half @ spread @ half, 0.5) @ inverse_half
+    return np.asarray(root @ mean @ root.T)
+
+
+def _fisher_scales(positions: np.ndarray, gradients: np.ndarray) -> np.ndarray:
+    """Return the diagonal inverse mass matrix that fits best, relative to unit scales."""
+    number = len(positions)
+    spread = number * (positions**2).mean(axis=0) + PRIOR_DRAWS
+    return np.sqrt(spread / (number * (gradients**2).mean(axis=0) + PRIOR_DRAWS))
+
+
+def _covariance(rows: np.ndarray) -> np.ndarray:
+    """Return the covariance of rows with mean zero, shrunk towards the identity."""
+    return (rows.T @ rows + PRIOR_DRAWS * np.eye(rows.shape[1])) / (len(rows) + PRIOR_DRAWS)
+
+
+def _power(matrix: np.ndarray, exponent: float) -> np.ndarray:
+    """Return a power of a symmetric positive definite matrix."""
+    values, vectors = np.linalg.eigh(matrix)
+    return (
+        vectors * np.maximum(values, np.finfo(float).eps * values.max()) ** exponent
+    ) @ vectors.T

@@ -4,21 +4,26 @@ Each evaluation serves all chains: a chain moves to its trial point if the poten
 and tries a shorter step otherwise. A descent ends when further steps gain little compared with how
 far the typical set lies above the mode. It does not go on to the mode, which in many dimensions is
 far from the typical set. Only the gradient is compiled, and every gradient is kept.
+
+Where the potential has no minimum, as in a hierarchical model whose group scale goes to zero, a
+descent would leave the typical set. If the potential still falls at the end, the chain goes back to
+a stop on the way, as in Pathfinder (Zhang et al., 2022): to one of those around which a normal
+approximation has about the largest evidence lower bound.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
 
+from nnghmc.explore.curvature import Curvature
 from nnghmc.kernels.hmc import HMCState
 from nnghmc.surrogates.data import GradientData
 from nnghmc.surrogates.models.quadratic import MOST_DENSE_DIMENSIONS
 
-MEMORY = 20
-"""Number of past moves that L-BFGS builds its curvature from."""
 MOST_EVALUATIONS = 200
 """Largest number of evaluations of all chains together."""
 SUFFICIENT_DECREASE = 1e-4
@@ -29,95 +34,105 @@ SHORTEST_STEP = 1e-12
 """Step below which a descent ends, relative to the quasi-Newton step."""
 LOOK_BACK = 5
 """Number of moves over which a descent measures what it gains."""
+MOVES_WITHOUT_MASS = 30
+"""Number of moves that gain no mass after which a descent ends, though the potential falls."""
+CANDIDATES = 20
+"""Largest number of stops on the way of one chain that chains may go back to."""
+DRAWS_PER_CANDIDATE = 4
+"""Number of draws of a normal approximation that estimate its evidence lower bound."""
+EQUAL_BOUNDS = 4.0
+"""Difference below which two evidence lower bounds count as equal."""
 
 Evaluate = Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]]
 """Positions of all chains -> their potentials and gradients."""
 
 
-@dataclass
-class _Descent:
-    """The descent of one chain, with the moves that its curvature is estimated from.
-
-    Attributes:
-        position: current position.
-        potential: potential at the current position.
-        gradient: gradient at the current position.
-        moves: changes of the position in the last moves.
-        changes: changes of the gradient in the same moves.
-        potentials: potentials after all moves.
-        step: length of the next trial, relative to the quasi-Newton step.
-        done: whether the descent has ended.
-    """
+@dataclass(frozen=True, eq=False)
+class _Stop:
+    """A point on the way downhill, with the curvature that was known there."""
 
     position: np.ndarray
     potential: float
     gradient: np.ndarray
-    moves: list[np.ndarray] = field(default_factory=list)
-    changes: list[np.ndarray] = field(default_factory=list)
-    potentials: list[float] = field(default_factory=list)
-    step: float = 1.0
-    done: bool = False
+    curvature: Curvature
 
-    def __post_init__(self) -> None:
-        self.direction = self._downhill_direction()
+    @cached_property
+    def log_mass(self) -> float:
+        """The log mass of the normal approximation around this point, up to a constant."""
+        return -self.potential + self.curvature.log_volume(len(self.position))
+
+    def draw(self, noise: np.ndarray) -> np.ndarray:
+        """Turn rows of standard normal noise into draws of the normal approximation."""
+        centre = self.position - self.curvature.covariance_times(self.gradient)
+        return centre + self.curvature.colour(noise)
+
+
+class _Descent:
+    """The descent of one chain.
+
+    Attributes:
+        stops: the start and the point after each move.
+        direction: direction of the next trial.
+        step: length of the next trial, relative to the quasi-Newton step.
+        done: whether the descent has ended.
+    """
+
+    def __init__(self, position: np.ndarray, potential: float, gradient: np.ndarray):
+        self.step, self.done = 1.0, False
+        self.stops: list[_Stop] = []
+        self._stop_at(_Stop(position, potential, gradient, Curvature()))
+
+    @property
+    def end(self) -> _Stop:
+        """The point where the descent is."""
+        return self.stops[-1]
 
     def trial(self) -> np.ndarray:
         """Return the position to evaluate next; a descent that has ended stays where it is."""
-        return self.position if self.done else self.position + self.step * self.direction
+        return self.end.position if self.done else self.end.position + self.step * self.direction
 
     def judge(self, position: np.ndarray, potential: float, gradient: np.ndarray) -> None:
         """Move to the trial if the potential falls enough, or shorten the step."""
         if self.done:
             return
-        allowed = SUFFICIENT_DECREASE * self.step * float(self.gradient @ self.direction)
-        if not (potential <= self.potential + allowed and np.isfinite(gradient).all()):
+        allowed = SUFFICIENT_DECREASE * self.step * float(self.end.gradient @ self.direction)
+        if not (potential <= self.end.potential + allowed and np.isfinite(gradient).all()):
             self.step *= BACKTRACKING
             self.done = self.step < SHORTEST_STEP
             return
-        move, change = position - self.position, gradient - self.gradient
-        if move @ change > 1e-10 * np.linalg.norm(move) * np.linalg.norm(change):
-            self.moves = [*self.moves, move][-MEMORY:]
-            self.changes = [*self.changes, change][-MEMORY:]
-        self.position, self.potential, self.gradient = position, float(potential), gradient
-        self.direction, self.step = self._downhill_direction(), 1.0
-        self.potentials.append(self.potential)
-        if len(self.potentials) > LOOK_BACK:
-            gained = self.potentials[-1 - LOOK_BACK] - self.potentials[-1]
-            self.done = gained < 0.5 + 0.02 * len(position)
+        move, change = position - self.end.position, gradient - self.end.gradient
+        curvature = self.end.curvature.after(move, change)
+        self._stop_at(_Stop(position, float(potential), gradient, curvature))
+        self.done = not self.falls or self._gains_no_mass
 
-    def covariance_times(self, vectors: np.ndarray) -> np.ndarray:
-        """Apply the inverse of the curvature to a vector, or to each row of a matrix."""
-        rest, weights = np.array(vectors, float), []
-        for move, change in zip(self.moves[::-1], self.changes[::-1], strict=True):
-            weights.append((rest @ move) / (move @ change))
-            rest -= np.multiply.outer(weights[-1], change)
-        if self.moves:
-            rest *= self._scale()
-        for move, change, weight in zip(self.moves, self.changes, weights[::-1], strict=True):
-            rest += np.multiply.outer(weight - (rest @ change) / (move @ change), move)
-        return rest
+    def _stop_at(self, stop: _Stop) -> None:
+        """Take the quasi-Newton direction from here, or the steepest if that does not lead down."""
+        direction = -stop.curvature.covariance_times(stop.gradient)
+        if not stop.curvature.known or direction @ stop.gradient > 0:  # 0 at the mode itself
+            stop = replace(stop, curvature=Curvature())
+            direction = -stop.gradient / max(float(np.linalg.norm(stop.gradient)), 1.0)
+        self.stops.append(stop)
+        self.direction, self.step = direction, 1.0
 
-    def _scale(self) -> float:
-        """Return the inverse curvature along the last change of the gradient."""
-        move, change = self.moves[-1], self.changes[-1]
-        return float((move @ change) / (change @ change))
+    @property
+    def falls(self) -> bool:
+        """Whether the last moves gained more than little."""
+        if len(self.stops) <= LOOK_BACK + 1:
+            return True
+        gain = self.stops[-1 - LOOK_BACK].potential - self.end.potential
+        return gain >= 0.5 + 0.02 * len(self.end.position)
 
-    def log_volume(self) -> float:
-        """Return half the log determinant of the covariance; 0 above `MOST_DENSE_DIMENSIONS`."""
-        dim = len(self.position)
-        if dim > MOST_DENSE_DIMENSIONS:
-            return 0.0
-        covariance = self.covariance_times(np.eye(dim))
-        return 0.5 * float(np.linalg.slogdet(covariance)[1])
+    @property
+    def _gains_no_mass(self) -> bool:
+        """Whether the last moves only went where less mass is."""
+        best = int(np.argmax([stop.log_mass for stop in self.stops]))
+        return len(self.stops) - best > MOVES_WITHOUT_MASS
 
-    def _downhill_direction(self) -> np.ndarray:
-        """Return the quasi-Newton direction, or the steepest one if that does not lead down."""
-        if self.moves:
-            direction = -self.covariance_times(self.gradient)
-            if direction @ self.gradient <= 0:  # 0 at the mode itself
-                return direction
-            self.moves, self.changes = [], []
-        return -self.gradient / max(float(np.linalg.norm(self.gradient)), 1.0)
+    @property
+    def candidates(self) -> list[_Stop]:
+        """Stops that a chain may go back to, evenly over the way."""
+        chosen = np.linspace(1, len(self.stops) - 1, CANDIDATES).round().astype(int)
+        return [self.stops[number] for number in np.unique(chosen)]
 
 
 class Arrival(NamedTuple):
@@ -128,7 +143,8 @@ class Arrival(NamedTuple):
         inverse_mass_matrix: estimate of the posterior covariance, or its diagonal.
         gradient_data: every point that was evaluated.
         evaluations: number of evaluations of all chains together.
-        restarts: number of chains that were moved to where another chain arrived.
+        restarts: number of chains that arrived in a negligible local mode, and were moved to where
+            another chain arrived. Chains that had not arrived yet are moved too, and not counted.
     """
 
     states: HMCState
@@ -144,21 +160,75 @@ def descend(evaluate: Evaluate, states: HMCState) -> Arrival:
         _Descent(np.array(position, float), float(potential), np.array(gradient, float))
         for position, potential, gradient in zip(*states, strict=True)
     ]
-    evaluated, evaluations = [], 0
-    while evaluations < MOST_EVALUATIONS and not all(descent.done for descent in descents):
+    evaluated: list[GradientData] = []
+
+    def evaluate_kept(positions: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        potentials, gradients = (np.asarray(part, float) for part in evaluate(positions))
+        evaluated.append(GradientData.of_points(positions, gradients, potentials))
+        return potentials, gradients
+
+    while len(evaluated) < MOST_EVALUATIONS and not all(descent.done for descent in descents):
         trials = np.stack([descent.trial() for descent in descents])
-        potentials, gradients = (np.asarray(part, float) for part in evaluate(trials))
-        evaluations += 1
-        evaluated.append(GradientData.of_points(trials, gradients, potentials))
-        for descent, *results in zip(descents, trials, potentials, gradients, strict=True):
+        for descent, *results in zip(descents, trials, *evaluate_kept(trials), strict=True):
             descent.judge(*results)
+    _go_back_to_mass(descents, evaluate_kept)
     low = _in_relevant_modes(descents)
-    restarts = len(descents) - len(low)
-    ends = [*low, *(low[number % len(low)] for number in range(restarts))]
-    parts = ([getattr(end, part) for end in ends] for part in HMCState._fields)
+    left = [descent for descent in descents if descent not in low]
+    ends = [*low, *(low[number % len(low)] for number in range(len(left)))]
+    restarts = sum(
+        _behind_a_barrier(descent.end, low[0].end, evaluate_kept, len(ends)) for descent in left
+    )
+    parts = ([getattr(descent.end, part) for descent in ends] for part in HMCState._fields)
     states = HMCState(*(jnp.asarray(np.stack(part)) for part in parts))
     gradient_data = GradientData.concatenate(evaluated)
-    return Arrival(states, _pooled_covariance(low), gradient_data, evaluations, restarts)
+    return Arrival(states, _pooled_covariance(low), gradient_data, len(evaluated), restarts)
+
+
+def _go_back_to_mass(descents: list[_Descent], evaluate: Evaluate) -> None:
+    """Take chains whose potential still falls back to where a normal approximation fits best.
+
+    They share their stops: the evidence lower bound is estimated from few draws, and on many ways
+    downhill the curvature is known well at a few stops only. Among stops with equal bounds, those
+    with a higher potential are chosen, because the typical set lies above.
+    """
+    falling = [descent for descent in descents if descent.falls and len(descent.stops) > 1]
+    if not falling:
+        return
+    candidates = [stop for descent in falling for stop in descent.candidates]
+    bounds = _evidence_bounds(candidates, evaluate, len(descents))
+    best = [
+        stop
+        for stop, bound in zip(candidates, bounds, strict=True)
+        if bound >= bounds.max() - EQUAL_BOUNDS
+    ]
+    best.sort(key=lambda stop: -stop.potential)
+    upper = best[: (len(best) + 1) // 2]
+    for number, descent in enumerate(falling):
+        descent.stops.append(upper[number % len(upper)])
+
+
+def _evidence_bounds(stops: list[_Stop], evaluate: Evaluate, batch: int) -> np.ndarray:
+    """Estimate the evidence lower bound of the normal approximation around each stop."""
+    generator, dim = np.random.default_rng(0), len(stops[0].position)
+    draws = [stop.draw(generator.normal(size=(DRAWS_PER_CANDIDATE, dim))) for stop in stops]
+    rows = np.concatenate(draws)
+    padded = np.resize(rows, (-(-len(rows) // batch) * batch, dim))
+    potentials = np.concatenate(
+        [evaluate(part)[0] for part in np.split(padded, len(padded) // batch)]
+    )
+    means = potentials[: len(rows)].reshape(len(stops), -1).mean(axis=1)
+    bounds = np.array([stop.curvature.log_volume(dim) for stop in stops]) - means
+    return np.where(np.isfinite(bounds), bounds, -np.inf)
+
+
+def _behind_a_barrier(left: _Stop, end: _Stop, evaluate: Evaluate, points: int) -> bool:
+    """Return whether the potential rises on the line from one end to a deeper one.
+
+    If it only falls, the descent has not arrived at a mode of its own.
+    """
+    fractions = np.linspace(0, 1, points + 2)[1:-1, np.newaxis]
+    potentials, _ = evaluate(left.position + fractions * (end.position - left.position))
+    return bool(np.max(potentials) > left.potential)
 
 
 def _in_relevant_modes(descents: list[_Descent]) -> list[_Descent]:
@@ -167,18 +237,19 @@ def _in_relevant_modes(descents: list[_Descent]) -> list[_Descent]:
     The depth of a mode is known, but its volume depends on the estimated curvature. A mode is
     therefore negligible only if it is so both by its depth alone and by its depth and volume.
     """
-    negligible = 10 + len(descents[0].position)
-    depths = np.array([-descent.potential for descent in descents])
-    log_masses = depths + [descent.log_volume() for descent in descents]
+    negligible = 10 + len(descents[0].end.position)
+    depths = np.array([-descent.end.potential for descent in descents])
+    log_masses = np.array([descent.end.log_mass for descent in descents])
     keep = (depths >= depths.max() - negligible) | (log_masses >= log_masses.max() - negligible)
     return [descent for descent, relevant in zip(descents, keep, strict=True) if relevant]
 
 
 def _pooled_covariance(descents: list[_Descent]) -> np.ndarray:
     """Return the mean inverse curvature over chains, or its diagonal in too many dimensions."""
-    dim = len(descents[0].position)
+    dim = len(descents[0].end.position)
+    curvatures = [descent.end.curvature for descent in descents]
     if dim > MOST_DENSE_DIMENSIONS:
-        scales = [descent._scale() for descent in descents if descent.moves]
+        scales = [curvature.scale for curvature in curvatures if curvature.known]
         return np.full(dim, np.mean(scales) if scales else 1.0)
-    pooled = np.mean([descent.covariance_times(np.eye(dim)) for descent in descents], axis=0)
+    pooled = np.mean([curvature.covariance_times(np.eye(dim)) for curvature in curvatures], axis=0)
     return (pooled + pooled.T) / 2

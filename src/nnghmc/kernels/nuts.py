@@ -1,5 +1,6 @@
 """The no-U-turn sampler, by BlackJAX, for posteriors whose gradient is cheap."""
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 from blackjax.base import SamplingAlgorithm
@@ -23,12 +24,15 @@ def nuts(
     step_size: Jittered[float],
     num_steps: Jittered[int],
     inverse_mass_matrix: MetricTypes,
+    *,
+    record_draws: bool = False,
 ) -> SamplingAlgorithm:
     """Return the no-U-turn sampler, which finds the number of steps itself.
 
     It chooses the next position among those of the trajectory, so there is no Metropolis test. As
     in Stan and PyMC, the acceptance rate is the mean over the trajectory. `num_steps` is ignored;
-    all kernels take the same arguments.
+    all kernels take the same arguments. With `record_draws`, `info.path` holds the draw with its
+    potential and gradient.
     """
     kernel = blackjax_nuts.build_kernel(
         lambda _, kinetic_energy: leapfrog(potential_and_gradient, kinetic_energy),
@@ -45,6 +49,7 @@ def nuts(
             size, _ = drawn_length(length_key, step_size, num_steps)
         start = blackjax_hmc.HMCState(state.position, -state.potential, -state.gradient)
         end, found = kernel(rng_key, start, None, size, inverse_mass_matrix, MOST_DOUBLINGS)
+        after = HMCState(end.position, -end.logdensity, -end.logdensity_grad)
         unknown = jnp.asarray(jnp.nan, state.position.dtype)
         info = HMCInfo(
             acceptance_rate=found.acceptance_rate,
@@ -56,24 +61,36 @@ def nuts(
             proposed_energy_error=unknown,
             step_size=jnp.asarray(size, state.position.dtype),
             num_integration_steps=jnp.asarray(found.num_integration_steps, jnp.int32),
-            path=Path.empty(0, state.position),
+            path=_as_path(after) if record_draws else Path.empty(0, state.position),
         )
-        return HMCState(end.position, -end.logdensity, -end.logdensity_grad), info
+        return after, info
 
     return SamplingAlgorithm(init, step)
 
 
+def _as_path(state: HMCState) -> Path:
+    """Return a path with one row, the state."""
+    return Path(*(part[jnp.newaxis] for part in state))
+
+
 class NoUTurn(TrajectoryKernel):
-    """The no-U-turn sampler along the true gradient."""
+    """The no-U-turn sampler along the true gradient; it can record the gradient of its draws."""
 
     potential_and_gradient: Field
     tuning: Tuning
+    record_draws: bool = eqx.field(static=True, default=False)
 
     def algorithm(
         self, step_size: Jittered[float], num_steps: Jittered[int], metric: MetricTypes
     ) -> SamplingAlgorithm:
         """Return NUTS, which ignores the number of steps."""
-        return nuts(self.potential_and_gradient, step_size, num_steps, metric)
+        return nuts(
+            self.potential_and_gradient,
+            step_size,
+            num_steps,
+            metric,
+            record_draws=self.record_draws,
+        )
 
     def init(self, position: Array, potential: Array | None = None) -> HMCState:
         """Return the state of one chain, with the true gradient."""
@@ -82,6 +99,11 @@ class NoUTurn(TrajectoryKernel):
     def evaluations(self, statistics: Statistics) -> Evaluations:
         """Return the evaluations: one true gradient per step."""
         return Evaluations(true_gradients=num_steps(statistics))
+
+    @property
+    def recorded_positions(self) -> int:
+        """The number of recorded positions: the draw itself, or none."""
+        return int(self.record_draws)
 
     @property
     def entering(self) -> Evaluations:

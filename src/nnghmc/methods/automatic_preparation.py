@@ -5,20 +5,20 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 
-from nnghmc.engine.events import HandedOver, Note
+from nnghmc.engine.events import HandedOver
 from nnghmc.engine.history import Draws, History
 from nnghmc.engine.method import Prepared, Starts
 from nnghmc.engine.session import Session
 from nnghmc.errors import GradientDataError
-from nnghmc.explore.adaptation import Adaptation
 from nnghmc.explore.assessment import assess_tuning
 from nnghmc.explore.coverage import Rays, follow_rays
+from nnghmc.explore.nuts_warmup import NutsWarmup, usable_matrix
 from nnghmc.explore.rounds import Bulk, find_bulk
 from nnghmc.explore.tuning import tune_on_learned
 from nnghmc.kernels import HMCState, ProbingHMC, Tuning
 from nnghmc.methods.events import Explored, FellBack, Fitted, Probed
 from nnghmc.methods.learning import as_model, fit_remembered
-from nnghmc.methods.nuts import FIRST_STEP_SIZE, expect, prepare_nuts
+from nnghmc.methods.nuts import expect, local_mode, prepare_nuts
 from nnghmc.methods.payoff import Estimate
 from nnghmc.methods.policy import Policy
 from nnghmc.model.posterior import Posterior
@@ -111,14 +111,7 @@ class AutomaticPreparation:
             return bulk
         self.collected += [bulk.descent_data, *bulk.rounds]
         if bulk.restarts:
-            self.session.record(
-                Note(
-                    "local mode",
-                    f"{bulk.restarts} of {len(states.position)} chains ended in a local mode with "
-                    "negligible probability mass and were restarted from the other chains",
-                    "if you think that mode matters, pass initial_positions inside it",
-                )
-            )
+            self.session.record(local_mode(bulk.restarts, len(states.position)))
         draws = sum(history.length for history in (*bulk.histories, *bulk.failures))
         self.session.record(Explored(bulk.descent_evaluations, draws, bulk.disagreement))
         return bulk
@@ -267,9 +260,7 @@ class AutomaticPreparation:
         met = [GradientData.of_points(nothing, nothing)]
 
         def keep(first: int, chunk: Draws) -> None:
-            parts = (np.asarray(part) for part in chunk.recorded)
-            positions, potentials, gradients = (part.reshape(-1, *part.shape[3:]) for part in parts)
-            met.append(GradientData.of_points(positions, gradients, potentials))
+            met.append(GradientData.of_draws(*chunk.recorded))
 
         gradient = surrogate.learned.gradient
         kernel = ProbingHMC(self.posterior.potential_and_gradient, gradient, tuning)
@@ -315,18 +306,17 @@ class AutomaticPreparation:
 
     def by_nuts(self, states: HMCState, bulk: Bulk | None = None) -> Prepared:
         """Prepare NUTS, which starts in the typical set if `bulk` has converged."""
-        target = self.policy.nuts_target_acceptance
-        adaptation = Adaptation(FIRST_STEP_SIZE, np.ones(self.posterior.dim), target)
+        settled = None
         if bulk is not None:
-            diagonal = np.diag(bulk.adaptation.dense_matrix).copy()
-            adaptation = Adaptation(bulk.adaptation.step_size, diagonal, target)
+            settled = NutsWarmup(
+                states, bulk.adaptation.step_size, usable_matrix(bulk.adaptation.dense_matrix)
+            )
         return prepare_nuts(
             self.session,
             self.posterior,
             states,
-            adaptation,
             self.policy,
-            in_typical_set=bulk is not None,
+            settled=settled,
             handed_over=False,
             probed_acceptance=float("nan"),
             surrogate=self.surrogate,

@@ -4,17 +4,14 @@ import dataclasses
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-import numpy as np
-
 from nnghmc.engine.events import Note
 from nnghmc.engine.history import History
 from nnghmc.engine.method import Method, Prepared, Starts
 from nnghmc.engine.session import Session
 from nnghmc.engine.statistics import LEAST_DRAWS_FOR_TAILS
 from nnghmc.errors import check_fields, share
-from nnghmc.explore.adaptation import Adaptation
 from nnghmc.explore.coverage import follow_rays
-from nnghmc.explore.nuts_warmup import warm_up_nuts
+from nnghmc.explore.nuts_warmup import NutsWarmup, approach, warm_up_nuts
 from nnghmc.kernels import NoUTurn
 from nnghmc.methods.payoff import Estimate, estimate_run
 from nnghmc.methods.policy import Policy
@@ -22,18 +19,20 @@ from nnghmc.methods.settings import setting
 from nnghmc.methods.tuned import Parts
 from nnghmc.model.posterior import Posterior
 
-FIRST_STEP_SIZE = 0.1
-"""Step size at the start of the warm-up."""
 MOST_DRAWS_FOR_TAILS = 4_000
 """Largest number of draws per chain that are read to measure the tails."""
 
 
 @dataclass(frozen=True)
 class NUTS(Method):
-    """BlackJAX's no-U-turn sampler, with a step size and a diagonal mass matrix for all chains.
+    """BlackJAX's no-U-turn sampler, with one step size and one mass matrix for all chains.
+
+    The chains first go downhill into the typical set, whatever the scales of the parameters. The
+    mass matrix is dense up to 300 dimensions, and diagonal above.
 
     Args:
-        target_acceptance: acceptance that the step size is adapted to.
+        target_acceptance: acceptance that the step size is adapted to. If trajectories diverge
+            during the warm-up, the step size is adapted to at least 0.97.
         estimate: expected times of the run, from `nnghmc.estimate`, which decide how thoroughly
             the code is compiled; None measures them.
     """
@@ -53,8 +52,8 @@ class NUTS(Method):
         session.reporter.note("estimate")
         states = starts.spread(session)
         expect(session, posterior, states.position, self.estimate, Policy(), thorough=False)
-        adaptation = Adaptation(FIRST_STEP_SIZE, np.ones(posterior.dim), self.target_acceptance)
-        return prepare_nuts(session, posterior, states, adaptation, Policy())
+        policy = Policy(nuts_target_acceptance=self.target_acceptance)
+        return prepare_nuts(session, posterior, states, policy)
 
     def kernel(self, posterior: Posterior, parts: Parts) -> NoUTurn:
         """Return NUTS with the adapted tuning."""
@@ -98,24 +97,41 @@ def prepare_nuts(
     session: Session,
     posterior: Posterior,
     states: Any,
-    adaptation: Adaptation,
     policy: Policy,
     *,
-    in_typical_set: bool = False,
+    settled: NutsWarmup | None = None,
     **parts: Any,
 ) -> Prepared:
-    """Warm up NUTS from these states; `parts` are added to those of the kernel."""
+    """Warm up NUTS from these states, or go on with chains that are settled in the typical set.
+
+    `parts` are added to those of the kernel.
+    """
     draws = session.wanted_draws + policy.nuts_warmup
     quick = session.quick(draws * policy.gradients_per_nuts_draw)
+    function = posterior.potential_and_gradient
+    begun = approach(session, function, states) if settled is None else settled
+    if begun.restarts:
+        session.record(local_mode(begun.restarts, len(states.position)))
     warm = warm_up_nuts(
         session,
-        posterior.potential_and_gradient,
-        states,
-        adaptation,
-        in_typical_set=in_typical_set,
+        function,
+        begun,
+        policy.nuts_target_acceptance,
+        policy.nuts_careful_acceptance,
+        in_typical_set=settled is not None,
         quick=quick,
     )
     return Prepared(warm.states, {"tuning": warm.tuning, **parts}, quick)
+
+
+def local_mode(restarts: int, chains: int) -> Note:
+    """Return a note on chains that were restarted because they ended in a local mode."""
+    return Note(
+        "local mode",
+        f"{restarts} of {chains} chains ended in a local mode with negligible probability mass and "
+        "were restarted from the other chains",
+        "if you think that mode matters, pass initial_positions inside it",
+    )
 
 
 def note_heavy_tails(posterior: Posterior, kept: History, session: Session, policy: Policy) -> None:

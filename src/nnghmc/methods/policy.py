@@ -45,8 +45,11 @@ class Policy:
     least_tail_index: float = threshold(
         2.5, "Below this tail index of the kept draws the variance may not exist, which is noted."
     )
-    nuts_target_acceptance: float = threshold(
-        0.97, "Acceptance that NUTS adapts its step size to: short steps do not miss narrow places."
+    nuts_target_acceptance: float = threshold(0.9, "Acceptance that NUTS adapts its step size to.")
+    nuts_careful_acceptance: float = threshold(
+        0.97,
+        "Acceptance that NUTS adapts its step size to once a trajectory of the warm-up diverged: "
+        "shorter steps do not miss narrow places.",
     )
     time_at_stake: float = threshold(
         0.15, "Fraction of the estimated time of NUTS that may be lost to learning that fails."
@@ -84,6 +87,7 @@ class Policy:
             least_linearity=share,
             least_tail_index=positive_number,
             nuts_target_acceptance=share,
+            nuts_careful_acceptance=share,
             time_at_stake=share,
             gradients_per_nuts_draw=positive_integer,
             learned_steps_per_draw=positive_integer,

@@ -73,6 +73,15 @@ class GradientData:
         return cls(positions, potentials, gradients, zeros, trajectories, zeros + 1)
 
     @classmethod
+    def of_draws(cls, positions: Any, potentials: Any, gradients: Any) -> "GradientData":
+        """Make gradient data of points that a kernel recorded, one row per draw and chain.
+
+        The leading axes of the arrays are (draws, chains, 1).
+        """
+        parts = (np.asarray(part) for part in (positions, gradients, potentials))
+        return cls.of_points(*(part.reshape(-1, *part.shape[3:]) for part in parts))
+
+    @classmethod
     def from_paths(
         cls,
         positions: Any,
