@@ -112,7 +112,7 @@ POSTERIORS = {
 
 def sampled_by_us(posterior, seed):
     # Different seeds: draws that share their randomness would agree too well.
-    run = sample(posterior, 1000, 3, seed, "nuts", progress=False)
+    run = sample(posterior, 1500, 3, seed, "nuts", progress=False)
     assert not [note for note in run.notes if note.kind != "failed calls"]
     return run.to_arviz().posterior
 

@@ -17,6 +17,7 @@ import pytensor.tensor as pt
 import xarray
 from jaxtyping import Array, PyTree
 from pymc.backends.arviz import find_constants, find_observations
+from pymc.logprob.transforms import CircularTransform
 from pymc.model.transform.optimization import freeze_dims_and_data
 from pymc.util import is_transformed_name
 from pytensor.compile.mode import get_mode
@@ -30,6 +31,7 @@ from pytensor.tensor.type import TensorType
 from pytensor.tensor.variable import TensorConstant
 
 from nnghmc.errors import PosteriorError
+from nnghmc.model.frontends.circles import angles_of, as_points, log_density_of_distances
 from nnghmc.model.frontends.inputs import with_most_inputs
 from nnghmc.model.frontends.starting import starting_point
 from nnghmc.model.posterior import Posterior, from_log_density
@@ -86,7 +88,7 @@ def posterior_of(
     suggested = _initial_point(model)
     frozen = _frozen(model)
     translator = _Translator(frozen, suggested)
-    log_density = translator.graph({"logp": frozen.logp()}).first
+    log_density = translator.graph({"logp": frozen.logp()}).log_density
     trace("the PyMC model", log_density, suggested)  # or says what is wrong
     return _with_results(translator, log_density, starting_point(log_density, suggested), report)
 
@@ -98,19 +100,25 @@ class _Graph(eqx.Module):
     function: Callable[..., Sequence[Array]] = eqx.field(static=True)
     parameters: tuple[str, ...] = eqx.field(static=True)
     outputs: tuple[str, ...] = eqx.field(static=True)
+    circular: tuple[str, ...] = eqx.field(static=True)
 
     def named(self, parameters: PyTree) -> dict[str, Array]:
         """Return every output by its name."""
-        values = (jnp.asarray(parameters[name]) for name in self.parameters)
+        values = (self._value(name, parameters) for name in self.parameters)
         return dict(zip(self.outputs, self.function(*values, *self.arrays), strict=True))
 
     def of_observations(self, parameters: PyTree, data: None) -> dict[str, Array]:
         """Return every output by its name; the graph holds the data itself."""
         return self.named(parameters)
 
-    def first(self, parameters: PyTree) -> Array:
-        """Return the first output alone."""
-        return self.named(parameters)[self.outputs[0]]
+    def log_density(self, parameters: PyTree) -> Array:
+        """Return the first output, which is the model's log density, with that of distances."""
+        distances = (log_density_of_distances(parameters[name]) for name in self.circular)
+        return self.named(parameters)[self.outputs[0]] + sum(distances)
+
+    def _value(self, name: str, parameters: PyTree) -> Array:
+        value = jnp.asarray(parameters[name])
+        return angles_of(value) if name in self.circular else value
 
 
 def _with_results(
@@ -200,7 +208,14 @@ def _check_variables(model: pymc.Model) -> None:
 def _initial_point(model: pymc.Model) -> dict[str, np.ndarray]:
     """Return where PyMC itself would start, on the unconstrained scale, by free variable."""
     point = model.initial_point(random_seed=0)
-    return {rv.name: np.asarray(point[model.rvs_to_values[rv].name]) for rv in model.free_RVs}
+    start = {rv.name: np.asarray(point[model.rvs_to_values[rv].name]) for rv in model.free_RVs}
+    return start | {name: as_points(start[name]) for name in _circular(model)}
+
+
+def _circular(model: pymc.Model) -> tuple[str, ...]:
+    """Return the names of the variables that PyMC would sample as an angle on the real line."""
+    transforms = model.rvs_to_transforms
+    return tuple(rv.name for rv in model.free_RVs if isinstance(transforms[rv], CircularTransform))
 
 
 def _frozen(model: pymc.Model) -> pymc.Model:
@@ -259,7 +274,8 @@ class _Translator:
         _rewriting(self.model).rewrite(graph)
         names = tuple(self.model.values_to_rvs[value].name for value in self.model.value_vars)
         arrays = tuple(self._placed(values[variable]) for variable in inputs)
-        return _Graph(arrays, _jax_function(graph), names, tuple(outputs))
+        circular = _circular(self.model)
+        return _Graph(arrays, _jax_function(graph), names, tuple(outputs), circular)
 
     def _placed(self, value: np.ndarray) -> Array:
         # The model keeps its values alive, so that no other array gets the same id.
