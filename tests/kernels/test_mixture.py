@@ -5,7 +5,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from nnghmc.kernels import LearnedGradientHMC, Mixture, TrueGradientHMC, Tuning
+from nnghmc.kernels import (
+    LearnedGradientHMC,
+    Mixture,
+    SurrogateTransition,
+    TrueGradientHMC,
+    Tuning,
+)
 from nnghmc.kernels.mixture import COMPONENT
 from support import KNOWN_TARGETS, assert_same_distribution, random_gradient
 
@@ -93,3 +99,24 @@ def test_a_gradient_learned_in_the_wrong_region_does_not_hold_the_chains():
         ends[probability] = repeated(kernel, states, jax.random.key(0), 4000)[0].position
     assert np.abs(ends[0.0]).mean() > 15
     assert np.abs(ends[0.05]).max() < 5
+
+
+def test_states_of_surrogate_transitions_are_true_after_draws_of_either_kernel():
+    target = KNOWN_TARGETS["gaussian"]
+
+    def surrogate(q):
+        return jax.value_and_grad(lambda q: 0.4 * jnp.sum((q - 0.1) ** 2))(q)
+
+    tuning = Tuning.checked(0.3, 1, None, 3)
+    usual = SurrogateTransition(target.potential, surrogate, tuning)
+    kernel = Mixture(usual, TrueGradientHMC(jax.value_and_grad(target.potential), tuning), 0.5)
+    states = jax.vmap(kernel.init)(jnp.asarray(target.exact_draws(4, seed=0)))
+    components = set()
+    for number in range(8):
+        states, statistics = repeated(kernel, states, jax.random.key(number), 1)
+        components |= set(np.asarray(statistics[COMPONENT]).ravel().tolist())
+        learned, gradients = jax.vmap(surrogate)(states.position)
+        np.testing.assert_allclose(states.potential, jax.vmap(target.potential)(states.position))
+        np.testing.assert_allclose(states.learned_potential, learned)
+        np.testing.assert_allclose(states.gradient, gradients)
+    assert components == {0, 1}

@@ -16,6 +16,7 @@ from nnghmc.kernels.stochastic import (
     sghmc,
     sgld,
 )
+from nnghmc.kernels.surrogate_transition import SurrogateTransition
 from nnghmc.kernels.trajectories import LearnedGradientHMC, ProbingHMC, TrueGradientHMC
 from nnghmc.kernels.tuning import Tuning
 
@@ -33,6 +34,7 @@ __all__ = [
     "ProbingHMC",
     "SGHMCKernel",
     "SGLDKernel",
+    "SurrogateTransition",
     "TrueGradientHMC",
     "Tuning",
     "hmc",

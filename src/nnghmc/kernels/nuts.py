@@ -1,5 +1,8 @@
 """The no-U-turn sampler, by BlackJAX, for posteriors whose gradient is cheap."""
 
+from collections.abc import Callable
+from typing import Any
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -7,6 +10,7 @@ from blackjax.base import SamplingAlgorithm
 from blackjax.mcmc import hmc as blackjax_hmc
 from blackjax.mcmc import nuts as blackjax_nuts
 from blackjax.mcmc.metrics import MetricTypes
+from blackjax.mcmc.nuts import NUTSInfo
 from jaxtyping import Array, PRNGKeyArray
 
 from nnghmc.kernels.base import Evaluations, Statistics
@@ -34,26 +38,17 @@ def nuts(
     all kernels take the same arguments. With `record_draws`, `info.path` holds the draw with its
     potential and gradient.
     """
-    kernel = blackjax_nuts.build_kernel(
-        lambda _, kinetic_energy: leapfrog(potential_and_gradient, kinetic_energy),
-        int(DIVERGENCE_THRESHOLD),
-    )
+    trajectory = no_u_turn(potential_and_gradient, step_size, num_steps, inverse_mass_matrix)
 
     def init(position: Array, rng_key: PRNGKeyArray | None = None) -> HMCState:
         return HMCState(position, *potential_and_gradient(position))
 
     def step(rng_key: PRNGKeyArray, state: HMCState) -> tuple[HMCState, HMCInfo]:
-        size = step_size
-        if isinstance(step_size, tuple | list):  # a fixed one leaves the whole key to BlackJAX
-            length_key, rng_key = jax.random.split(rng_key)
-            size, _ = drawn_length(length_key, step_size, num_steps)
-        start = blackjax_hmc.HMCState(state.position, -state.potential, -state.gradient)
-        end, found = kernel(rng_key, start, None, size, inverse_mass_matrix, MOST_DOUBLINGS)
-        after = HMCState(end.position, -end.logdensity, -end.logdensity_grad)
+        after, found, size = trajectory(rng_key, state)
         unknown = jnp.asarray(jnp.nan, state.position.dtype)
         info = HMCInfo(
             acceptance_rate=found.acceptance_rate,
-            is_accepted=jnp.any(end.position != state.position),
+            is_accepted=jnp.any(after.position != state.position),
             is_divergent=found.is_divergent,
             is_nonfinite=jnp.asarray(False),
             energy=found.energy,
@@ -66,6 +61,30 @@ def nuts(
         return after, info
 
     return SamplingAlgorithm(init, step)
+
+
+def no_u_turn(
+    potential_and_gradient: Field,
+    step_size: Jittered[float],
+    num_steps: Jittered[int],
+    inverse_mass_matrix: MetricTypes,
+) -> Callable[[PRNGKeyArray, HMCState], tuple[HMCState, NUTSInfo, Any]]:
+    """Return BlackJAX's transition: (key, state) -> (next state, its information, step size)."""
+    kernel = blackjax_nuts.build_kernel(
+        lambda _, kinetic_energy: leapfrog(potential_and_gradient, kinetic_energy),
+        int(DIVERGENCE_THRESHOLD),
+    )
+
+    def transition(rng_key: PRNGKeyArray, state: HMCState) -> tuple[HMCState, NUTSInfo, Any]:
+        size = step_size
+        if isinstance(step_size, tuple | list):  # a fixed one leaves the whole key to BlackJAX
+            length_key, rng_key = jax.random.split(rng_key)
+            size, _ = drawn_length(length_key, step_size, num_steps)
+        start = blackjax_hmc.HMCState(state.position, -state.potential, -state.gradient)
+        end, found = kernel(rng_key, start, None, size, inverse_mass_matrix, MOST_DOUBLINGS)
+        return HMCState(end.position, -end.logdensity, -end.logdensity_grad), found, size
+
+    return transition
 
 
 def _as_path(state: HMCState) -> Path:

@@ -1,0 +1,125 @@
+"""The surrogate transition: NUTS on the surrogate posterior proposes, the true potential corrects.
+
+A transition of NUTS that leaves the surrogate posterior π̃ ∝ exp(-Ũ) unchanged, and is reversible,
+proposes a position. It is accepted with probability min(1, w(q') / w(q)), where w = exp(Ũ - U).
+That is a Metropolis-Hastings test, so the draws come from exp(-U), whatever Ũ is. A draw takes one
+true potential, and the errors of the integrator cost no acceptance of the true test.
+
+BlackJAX's NUTS is reversible. A trajectory is as likely to be built from any of its points, and
+within it the choice of the next point satisfies detailed balance: it goes from one half of a
+trajectory with weight V to the other with weight W with probability min(1, W / V), and picks a
+point there in proportion to its weight.
+"""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+from blackjax.base import SamplingAlgorithm
+from blackjax.mcmc.metrics import MetricTypes, default_metric
+from blackjax.mcmc.proposal import static_binomial_sampling
+from jaxtyping import Array, Float, PRNGKeyArray
+
+from nnghmc.kernels.base import Evaluations, Statistics, number_of_draws
+from nnghmc.kernels.hmc import HMCInfo, HMCState
+from nnghmc.kernels.leapfrog import Field, Path
+from nnghmc.kernels.nuts import no_u_turn
+from nnghmc.kernels.trajectories import TrajectoryKernel, num_steps
+from nnghmc.kernels.tuning import Jittered, Tuning
+
+
+class SurrogateState(NamedTuple):
+    """The state of a chain: its position, and what the truth and the surrogate say there.
+
+    `potential` is the true U. `learned_potential` and `gradient` are Ũ and ∇Ũ.
+    """
+
+    position: Float[Array, " dim"]
+    potential: Float[Array, ""]
+    gradient: Float[Array, " dim"]
+    learned_potential: Float[Array, ""]
+
+
+def surrogate_transition(
+    potential: Callable[[Array], Array],
+    learned_potential_and_gradient: Field,
+    step_size: Jittered[float],
+    num_steps: Jittered[int],
+    inverse_mass_matrix: MetricTypes,
+) -> SamplingAlgorithm:
+    """Return the surrogate transition, with draws from exp(-potential).
+
+    `num_steps` is ignored, because NUTS finds it. The energy errors in the information are changes
+    of U - Ũ. A divergence is one of NUTS on the surrogate posterior.
+    """
+    metric = default_metric(inverse_mass_matrix)
+    propose = no_u_turn(learned_potential_and_gradient, step_size, num_steps, metric)
+
+    def init(position: Array, rng_key: PRNGKeyArray | None = None) -> SurrogateState:
+        learned, gradient = learned_potential_and_gradient(position)
+        return SurrogateState(position, potential(position), gradient, learned)
+
+    def step(rng_key: PRNGKeyArray, state: SurrogateState) -> tuple[SurrogateState, HMCInfo]:
+        propose_key, accept_key = jax.random.split(rng_key)
+        start = HMCState(state.position, state.learned_potential, state.gradient)
+        end, found, size = propose(propose_key, start)
+        proposal = SurrogateState(
+            end.position, potential(end.position), end.gradient, end.potential
+        )
+
+        start_excess = state.potential - state.learned_potential
+        end_excess = proposal.potential - proposal.learned_potential
+        is_finite = jnp.isfinite(end_excess)
+        change = jnp.where(is_finite, end_excess - start_excess, jnp.inf)
+        after, (is_accepted, probability, _) = static_binomial_sampling(
+            accept_key, -change, state, proposal
+        )
+        start_energy = state.potential + metric.kinetic_energy(found.momentum)
+        info = HMCInfo(
+            acceptance_rate=probability,
+            is_accepted=is_accepted & jnp.any(end.position != state.position),
+            is_divergent=found.is_divergent,
+            is_nonfinite=~is_finite,
+            energy=jnp.where(is_accepted, found.energy + end_excess, start_energy),
+            energy_error=jnp.where(is_accepted, change, 0.0),
+            proposed_energy_error=change,
+            step_size=jnp.asarray(size, change.dtype),
+            num_integration_steps=jnp.asarray(found.num_integration_steps, jnp.int32),
+            path=Path.empty(0, state.position),
+        )
+        return after, info
+
+    return SamplingAlgorithm(init, step)
+
+
+class SurrogateTransition(TrajectoryKernel):
+    """NUTS on the surrogate posterior, corrected by one true potential per draw."""
+
+    potential: Callable[[Array], Array]
+    learned_potential_and_gradient: Field
+    tuning: Tuning
+
+    def algorithm(
+        self, step_size: Jittered[float], num_steps: Jittered[int], metric: MetricTypes
+    ) -> SamplingAlgorithm:
+        """Return the surrogate transition, which ignores the number of steps."""
+        field = self.learned_potential_and_gradient
+        return surrogate_transition(self.potential, field, step_size, num_steps, metric)
+
+    def init(self, position: Array, potential: Array | None = None) -> SurrogateState:
+        """Return the state of one chain, with the learned potential and gradient."""
+        known = self.potential(position) if potential is None else potential
+        learned, gradient = self.learned_potential_and_gradient(position)
+        return SurrogateState(position, known, gradient, learned)
+
+    def evaluations(self, statistics: Statistics) -> Evaluations:
+        """Return the evaluations: one true potential per draw and one learned gradient per step."""
+        return Evaluations(
+            true_potentials=number_of_draws(statistics), learned_gradients=num_steps(statistics)
+        )
+
+    @property
+    def entering(self) -> Evaluations:
+        """The evaluations of entering the kernel: one learned gradient."""
+        return Evaluations(learned_gradients=1)
