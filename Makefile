@@ -51,6 +51,7 @@ bench: $(RIVALS)  ## Measure everything, NUTS beside it: hours; writes benchmark
 	$(BIN)/python benchmarks/falling_back.py
 	$(BIN)/python benchmarks/slow_function.py
 	$(BIN)/python benchmarks/flat_memory.py
+	$(BIN)/python benchmarks/nuts_alone.py
 	$(BIN)/python benchmarks/against_nuts.py
 
 reproduce: $(PAPER)  ## Repeat the paper's experiments in their quick form: half an hour; writes docs/reproduction.md

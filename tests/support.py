@@ -196,3 +196,12 @@ def assert_natural_scale_of_regression(posterior, x):
     assert set(variables) == {"beta", "sigma", "mean"}
     np.testing.assert_allclose(variables["sigma"], np.exp(draws[..., 3]))
     np.testing.assert_allclose(variables["mean"], draws[..., :3] @ x.T)
+
+
+def assert_split(posterior, inputs):
+    """The potential splits into an exact part and an expensive function of so many inputs."""
+    split = posterior.split()
+    assert (split.num_inputs, split.has_exact_part) == (inputs, True)
+    position = jnp.asarray(np.random.default_rng(6).normal(size=posterior.dim))
+    parts = split.exact(position) + split.expensive(split.inputs(position))
+    np.testing.assert_allclose(parts, posterior.potential(position), rtol=1e-10)

@@ -5,8 +5,9 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from nnghmc import Posterior, from_log_density
-from nnghmc.model.split import Split, split_potential
+from nnghmc import Posterior, from_callable, from_log_density
+from nnghmc.errors import PosteriorError
+from nnghmc.model.split import Split
 
 ROWS, COLUMNS, GROUPS = 200, 5, 8
 GENERATOR = np.random.default_rng(0)
@@ -134,7 +135,7 @@ EXPECTED = {
 @pytest.fixture(params=EXPECTED, ids=lambda make: make.__name__)
 def case(request):
     posterior = request.param()
-    return posterior, split_potential(posterior.potential, posterior.initial), request.param
+    return posterior, posterior.split(), request.param
 
 
 def test_the_inputs_are_the_narrowest(case):
@@ -163,7 +164,7 @@ def test_another_prior_has_the_same_expensive_function():
     wide = Posterior(
         one.log_likelihood, lambda p: -jnp.sum(p["z"] ** 4), DATA, one.layout.unflatten(one.initial)
     )
-    parts = [split_potential(part.potential, part.initial) for part in (one, other, wide)]
+    parts = [part.split() for part in (one, other, wide)]
     position = jnp.asarray(np.random.default_rng(2).normal(size=one.dim))
     inputs = [part.inputs(position) for part in parts]
     for found in inputs[1:]:
@@ -173,10 +174,16 @@ def test_another_prior_has_the_same_expensive_function():
 
 
 def test_data_are_inputs_of_compiled_code():
-    split = split_potential(closed_over().potential, jnp.zeros(COLUMNS + GROUPS + 1))
+    split = closed_over().split()
     constants = jax.make_jaxpr(lambda split, q: split.exact(q) + split.expensive(split.inputs(q)))(
         split, jnp.zeros(COLUMNS + GROUPS + 1)
     ).consts
     assert sum(np.size(part) for part in constants) < ROWS
     assert isinstance(split, Split)
     assert any(np.size(leaf) == ROWS * COLUMNS for leaf in jax.tree.leaves(split))
+
+
+def test_a_function_outside_jax_cannot_be_split():
+    posterior = from_callable(lambda q: (-0.5 * q @ q, -q), np.zeros(2))
+    with pytest.raises(PosteriorError, match="only a log density in JAX can be split"):
+        posterior.split()

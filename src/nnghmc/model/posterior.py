@@ -25,6 +25,7 @@ from nnghmc.model.density import (
 from nnghmc.model.layout import ParameterLayout
 from nnghmc.model.monitor import Monitor, Tally
 from nnghmc.model.results import Results, Simulate
+from nnghmc.model.split import Split, split_potential
 from nnghmc.model.tracing import checked_density, checked_in_memory
 from nnghmc.platform.precision import position_dtype
 
@@ -210,6 +211,19 @@ class Posterior:
     def potential_and_gradient(self) -> PotentialAndGradientFn:
         """Return the function that gives U(q) and ∇U(q) from one evaluation."""
         return self._density.potential_and_gradient
+
+    def split(self) -> Split:
+        """Split the potential into an exact part and an expensive function of few inputs.
+
+        U(q) = exact(q) + expensive(s(q)). Priors, Jacobians and cheap maps of the parameters are
+        exact; what touches the data, or takes long, is expensive.
+        """
+        if not isinstance(self._density, InMemory):
+            raise PosteriorError(
+                "only a log density in JAX can be split, because its operations are known, and "
+                "this posterior has another one. Make it with nnghmc.Posterior, or learn it whole."
+            )
+        return split_potential(self.potential, self.initial)
 
     def batch_gradient(self, batch_size: int) -> Callable[[PRNGKeyArray, Position], Position]:
         """Return (key, position) -> an estimate of ∇U from a mini-batch of `batch_size` rows."""

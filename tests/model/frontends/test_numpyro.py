@@ -17,7 +17,11 @@ from scipy import stats
 
 from nnghmc import from_numpyro
 from nnghmc.errors import PosteriorError
-from support import assert_natural_scale_of_regression, regression_log_densities
+from support import (
+    assert_natural_scale_of_regression,
+    assert_split,
+    regression_log_densities,
+)
 
 GENERATOR = np.random.default_rng(0)
 X, Y = GENERATOR.normal(size=(90, 3)), GENERATOR.normal(size=90)
@@ -262,3 +266,18 @@ def test_observations_have_their_log_likelihood_and_are_simulated_anew():
     assert abs(z.std() - 1) < 5 / np.sqrt(2 * z.size)
     assert not np.array_equal(simulated[0], simulated[1])
     np.testing.assert_array_equal(simulated, posterior.predictions(draws, seed=0)["y"])
+
+
+@pytest.mark.parametrize("centred", [True, False])
+def test_the_likelihood_is_split_from_priors_and_cheap_maps(centred):
+    def model(x, group, y):
+        beta = numpyro.sample("beta", dist.Normal(0, 2).expand([3]))
+        tau = numpyro.sample("tau", dist.HalfNormal(1.0))
+        with numpyro.plate("groups", 4):
+            effects = numpyro.sample("effects", dist.Normal(0, tau if centred else 1.0))
+        level = effects if centred else tau * effects
+        numpyro.sample("y", dist.Poisson(jnp.exp(x @ beta + level[group])), obs=y)
+
+    x = np.random.default_rng(0).normal(size=(90, 3))
+    arguments = {"x": x, "group": np.arange(90) % 4, "y": np.arange(90) % 5}
+    assert_split(from_numpyro(model, **arguments), inputs=3 + 4)

@@ -18,7 +18,12 @@ from scipy import special, stats
 from nnghmc import HMC, NUTS, from_pymc, sample
 from nnghmc.engine.statistics import standard_errors
 from nnghmc.errors import PosteriorError
-from support import FALSE_ALARMS, assert_natural_scale_of_regression, regression_log_densities
+from support import (
+    FALSE_ALARMS,
+    assert_natural_scale_of_regression,
+    assert_split,
+    regression_log_densities,
+)
 
 GENERATOR = np.random.default_rng(0)
 X, Y = GENERATOR.normal(size=(90, 3)), GENERATOR.normal(size=90)
@@ -312,3 +317,15 @@ def test_angles_are_sampled_rightly_and_hinder_no_other_parameter():
     known = [ratios[0], 0.0, *3 * [ratios[1]], 2.0]
     z = (centred.mean(axis=(0, 1)) - known) / standard_errors(centred)
     assert np.abs(z).max() < stats.norm.isf(FALSE_ALARMS / 2 / len(z))
+
+
+@pytest.mark.parametrize("centred", [True, False])
+def test_the_likelihood_is_split_from_priors_and_cheap_maps(centred):
+    group = np.arange(90) % 4
+    with pm.Model() as model:
+        beta = pm.Normal("beta", 0, 2, shape=3)
+        tau = pm.HalfNormal("tau", 1)
+        effects = pm.Normal("effects", 0, tau if centred else 1, shape=4)
+        level = effects if centred else tau * effects
+        pm.Poisson("y", pm.math.exp(X @ beta + level[group]), observed=np.arange(90) % 5)
+    assert_split(from_pymc(model), inputs=3 + 4)
