@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from nnghmc.kernels import AdaptingNoUTurn, NoUTurn, Tuning
+from nnghmc.kernels import NoUTurn, Tuning
 
 SCALES = jnp.geomspace(0.1, 10, 5)
 CHAINS = 6
@@ -18,7 +18,7 @@ def potential_and_gradient(q):
 def adapted(first_step_size, target=0.9, draws=150):
     """Return the kernel, the states after some draws, and the information on every draw."""
     tuning = Tuning.checked(first_step_size, 1, np.asarray(SCALES**2), 5)
-    kernel = AdaptingNoUTurn(potential_and_gradient, tuning, jnp.asarray(target))
+    kernel = NoUTurn(potential_and_gradient, tuning, target)
     starts = SCALES * jax.random.normal(jax.random.key(0), (CHAINS, 5))
     states = jax.vmap(kernel.init)(starts)
     step = kernel.all_chains()
@@ -57,13 +57,22 @@ def test_draws_are_recorded_with_their_potential_and_gradient():
     np.testing.assert_allclose(gradients, expected[1], rtol=1e-10)
 
 
-def test_evaluations_are_those_of_nuts():
-    kernel, _, info = adapted(1.0, draws=20)
-    statistics = jax.tree.map(np.asarray, kernel.statistics(info))
-    nuts = NoUTurn(potential_and_gradient, kernel.tuning)
-    assert kernel.evaluations(statistics) == nuts.evaluations(statistics)
-    assert kernel.evaluations(statistics).true_gradients == info.num_integration_steps.sum()
-    assert kernel.entering == nuts.entering
+def test_without_a_target_the_step_size_stays_as_tuned():
+    kernel, states, info = adapted(1.0, target=float("nan"), draws=20)
+    assert (np.asarray(info.step_size) == 1.0).all()
+    assert all((part == part[0]).all() for part in states.averaging)
+    assert kernel.settled_step_size(states) == pytest.approx(1.0)
+
+
+def test_a_restart_forgets_what_was_averaged_and_keeps_where_the_chains_are():
+    kernel, states, _ = adapted(1.0, draws=20)
+    begun = kernel.restart(states)
+    np.testing.assert_array_equal(begun.position, states.position)
+    np.testing.assert_array_equal(begun.gradient, states.gradient)
+    first = jax.vmap(kernel.init)(states.position)
+    for part, other in zip(begun.averaging, first.averaging, strict=True):
+        np.testing.assert_allclose(part, other)
+        assert part.dtype == other.dtype
 
 
 def test_one_chain_adapts_as_one_of_many_does():

@@ -21,7 +21,7 @@ from nnghmc import (
     sample,
 )
 from nnghmc.errors import SettingsError
-from nnghmc.kernels import AdaptingNoUTurn, NoUTurn
+from nnghmc.kernels import NoUTurn
 from support_auto import (
     BETWEEN,
     CHEAP,
@@ -212,7 +212,7 @@ def test_a_funnel_that_swallows_the_descent_is_left_to_nuts():
     assert run.title == "NUTS"
     (reason,) = reasons(run)
     assert reason in ("no step accepted", "chains disagree", "too few trajectories")
-    started = next(phase for phase in phases if isinstance(phase.kernel, AdaptingNoUTurn))
+    started = next(phase for phase in phases if isinstance(phase.kernel, NoUTurn))
     assert (started.states.position[:, 0] > -4).all()  # not in the neck: two standard deviations
     assert (run.draws[..., 0].std(axis=1) > 0.1).all()  # no chain stays in the neck
 

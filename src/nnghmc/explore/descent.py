@@ -5,10 +5,11 @@ and tries a shorter step otherwise. A descent ends when further steps gain littl
 far the typical set lies above the mode. It does not go on to the mode, which in many dimensions is
 far from the typical set. Only the gradient is compiled, and every gradient is kept.
 
-Where the potential has no minimum, as in a hierarchical model whose group scale goes to zero, a
-descent would leave the typical set. If the potential still falls at the end, the chain goes back to
-a stop on the way, as in Pathfinder (Zhang et al., 2022): to one of those around which a normal
-approximation has about the largest evidence lower bound.
+Where the potential has no minimum, or a deep and very narrow one, as in a hierarchical model whose
+group scale goes to zero, a descent would leave the typical set. If the potential still falls at the
+end, or more mass lies around an earlier stop, the chain goes back to a stop on the way, as in
+Pathfinder (Zhang et al., 2022): to one of those around which a normal approximation has about the
+largest evidence lower bound.
 """
 
 from collections.abc import Callable
@@ -129,6 +130,13 @@ class _Descent:
         return len(self.stops) - best > MOVES_WITHOUT_MASS
 
     @property
+    def has_left_the_mass(self) -> bool:
+        """Whether the potential still falls, or more mass lies around an earlier stop."""
+        most = max(stop.log_mass for stop in self.stops)
+        left = self.end.log_mass < most - 10 - len(self.end.position)
+        return len(self.stops) > 1 and (self.falls or left)
+
+    @property
     def candidates(self) -> list[_Stop]:
         """Stops that a chain may go back to, evenly over the way."""
         chosen = np.linspace(1, len(self.stops) - 1, CANDIDATES).round().astype(int)
@@ -185,16 +193,16 @@ def descend(evaluate: Evaluate, states: HMCState) -> Arrival:
 
 
 def _go_back_to_mass(descents: list[_Descent], evaluate: Evaluate) -> None:
-    """Take chains whose potential still falls back to where a normal approximation fits best.
+    """Take chains that have left the mass back to where a normal approximation fits best.
 
     They share their stops: the evidence lower bound is estimated from few draws, and on many ways
     downhill the curvature is known well at a few stops only. Among stops with equal bounds, those
     with a higher potential are chosen, because the typical set lies above.
     """
-    falling = [descent for descent in descents if descent.falls and len(descent.stops) > 1]
-    if not falling:
+    astray = [descent for descent in descents if descent.has_left_the_mass]
+    if not astray:
         return
-    candidates = [stop for descent in falling for stop in descent.candidates]
+    candidates = [stop for descent in astray for stop in descent.candidates]
     bounds = _evidence_bounds(candidates, evaluate, len(descents))
     best = [
         stop
@@ -203,7 +211,7 @@ def _go_back_to_mass(descents: list[_Descent], evaluate: Evaluate) -> None:
     ]
     best.sort(key=lambda stop: -stop.potential)
     upper = best[: (len(best) + 1) // 2]
-    for number, descent in enumerate(falling):
+    for number, descent in enumerate(astray):
         descent.stops.append(upper[number % len(upper)])
 
 

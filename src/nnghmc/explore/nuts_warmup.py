@@ -16,7 +16,8 @@ from nnghmc.engine.session import Session
 from nnghmc.engine.statistics import split_rhat
 from nnghmc.explore.adaptation import as_tuning, fisher_inverse_mass_matrix
 from nnghmc.explore.descent import Arrival, descend
-from nnghmc.kernels import AdaptingNoUTurn, HMCState, Tuning
+from nnghmc.kernels import HMCState, NoUTurn, Tuning
+from nnghmc.kernels.nuts import NoUTurnState
 from nnghmc.model.posterior import PotentialAndGradientFn
 from nnghmc.surrogates.data import GradientData
 
@@ -55,7 +56,7 @@ class NutsWarmup:
         restarts: number of chains restarted because they ended in a negligible local mode.
     """
 
-    states: HMCState
+    states: HMCState | NoUTurnState
     step_size: float
     inverse_mass_matrix: np.ndarray
     histories: list[History] = field(default_factory=list)
@@ -166,7 +167,7 @@ def warm_up_nuts(
         if session.stopped or (number >= len(windows) and settled and warmup.converged):
             break
         target = next_target
-        kernel = AdaptingNoUTurn(potential_and_gradient, warmup.tuning, jnp.asarray(target, float))
+        kernel = NoUTurn(potential_and_gradient, warmup.tuning, target)
         _make_window(session, kernel, warmup, range(first, first + longer * size), quick)
         first += longer * size
         if 2 * number >= len(windows) and warmup.diverged:
@@ -177,7 +178,7 @@ def warm_up_nuts(
 
 
 def _make_window(
-    session: Session, kernel: AdaptingNoUTurn, warmup: NutsWarmup, numbers: range, quick: bool
+    session: Session, kernel: NoUTurn, warmup: NutsWarmup, numbers: range, quick: bool
 ) -> None:
     """Make draws with these numbers, and take over the step size they have adapted."""
     parts: list[GradientData] = []
@@ -185,17 +186,16 @@ def _make_window(
     def keep(_: int, chunk: Draws) -> None:
         parts.append(GradientData.of_draws(*chunk.recorded))
 
-    states = session.begin(kernel, warmup.states.position, warmup.states.potential, quick=quick)
     states, history = session.advance(
         "warmup",
         kernel,
-        states,
+        kernel.restart(warmup.states),
         numbers,
         stream=f"NUTS from draw {numbers.start}",
         label="",
         on_chunk=keep,
         quick=quick,
     )
-    warmup.states, warmup.step_size = HMCState(*states[:3]), kernel.settled_step_size(states)
+    warmup.states, warmup.step_size = states, kernel.settled_step_size(states)
     warmup.histories.append(history)
     warmup.windows.append(GradientData.concatenate(parts))

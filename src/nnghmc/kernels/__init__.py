@@ -1,6 +1,5 @@
 """Kernels: one Markov transition each, (key, state) -> (state, info)."""
 
-from nnghmc.kernels.adapting import AdaptingNoUTurn
 from nnghmc.kernels.base import Evaluations, Kernel
 from nnghmc.kernels.hmc import HMCInfo, HMCState, hmc, probing_hmc, true_gradient_hmc
 from nnghmc.kernels.leapfrog import simulate
@@ -21,7 +20,6 @@ from nnghmc.kernels.trajectories import LearnedGradientHMC, ProbingHMC, TrueGrad
 from nnghmc.kernels.tuning import Tuning
 
 __all__ = [
-    "AdaptingNoUTurn",
     "Evaluations",
     "HMCInfo",
     "HMCState",

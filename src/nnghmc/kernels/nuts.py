@@ -1,24 +1,28 @@
-"""The no-U-turn sampler, by BlackJAX, for posteriors whose gradient is cheap."""
+"""The no-U-turn sampler, by BlackJAX, and the adaptation of its step size."""
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+from blackjax.adaptation.step_size import DualAveragingAdaptationState, dual_averaging_adaptation
 from blackjax.base import SamplingAlgorithm
 from blackjax.mcmc import hmc as blackjax_hmc
 from blackjax.mcmc import nuts as blackjax_nuts
-from blackjax.mcmc.metrics import MetricTypes
+from blackjax.mcmc.metrics import MetricTypes, default_metric
 from blackjax.mcmc.nuts import NUTSInfo
-from jaxtyping import Array, PRNGKeyArray
+from jaxtyping import Array, Float, PRNGKeyArray
 
-from nnghmc.kernels.base import Evaluations, Statistics
+from nnghmc.kernels.base import Evaluations, Statistics, Transition
 from nnghmc.kernels.hmc import DIVERGENCE_THRESHOLD, HMCInfo, HMCState
 from nnghmc.kernels.leapfrog import Field, Path, leapfrog
 from nnghmc.kernels.trajectories import TrajectoryKernel, num_steps
 from nnghmc.kernels.tuning import Jittered, Tuning, drawn_length
 
+ACCEPTANCE_LEAD = 0.3
+"""Largest lead of the mean acceptance over that of the worst chain. A chain that accepts much less
+than the others is in a narrow region, and the step size must suit that region too."""
 MOST_DOUBLINGS = 10
 """Largest tree depth: a trajectory has at most 1,023 steps, as in Stan."""
 
@@ -92,28 +96,87 @@ def _as_path(state: HMCState) -> Path:
     return Path(*(part[jnp.newaxis] for part in state))
 
 
+class NoUTurnState(NamedTuple):
+    """The state of a chain, with the dual averaging of the step size that all chains share."""
+
+    position: Float[Array, " dim"]
+    potential: Float[Array, ""]
+    gradient: Float[Array, " dim"]
+    averaging: DualAveragingAdaptationState
+
+
 class NoUTurn(TrajectoryKernel):
-    """The no-U-turn sampler along the true gradient; it can record the gradient of its draws."""
+    """The no-U-turn sampler along the true gradient.
+
+    With a `target_acceptance`, all chains together adapt the step size that they share, by
+    BlackJAX's dual averaging. A kernel that adapts leaves no distribution unchanged, so it makes no
+    kept draws. Without a target, the step size is that of the tuning. Both are the same program,
+    so that the warm-up and the kept draws share compiled code. Every draw is recorded with its
+    potential and gradient.
+    """
 
     potential_and_gradient: Field
     tuning: Tuning
-    record_draws: bool = eqx.field(static=True, default=False)
+    target_acceptance: Float[Array, ""] | float = eqx.field(
+        converter=lambda target: jnp.asarray(target, float), default=float("nan")
+    )
 
     def algorithm(
         self, step_size: Jittered[float], num_steps: Jittered[int], metric: MetricTypes
     ) -> SamplingAlgorithm:
         """Return NUTS, which ignores the number of steps."""
-        return nuts(
-            self.potential_and_gradient,
-            step_size,
-            num_steps,
-            metric,
-            record_draws=self.record_draws,
-        )
+        return nuts(self.potential_and_gradient, step_size, num_steps, metric, record_draws=True)
 
-    def init(self, position: Array, potential: Array | None = None) -> HMCState:
+    def init(self, position: Array, potential: Array | None = None) -> NoUTurnState:
         """Return the state of one chain, with the true gradient."""
-        return HMCState(position, *self.potential_and_gradient(position))
+        return NoUTurnState(position, *self.potential_and_gradient(position), self._averaging())
+
+    def restart(self, states: Any) -> NoUTurnState:
+        """Return states of all chains whose dual averaging starts at the tuned step size.
+
+        They need a position, a potential and a true gradient, as the states of HMC have.
+        """
+        chains = len(states.position)
+        averaging = jax.tree.map(lambda part: jnp.full(chains, part), self._averaging())
+        return NoUTurnState(states.position, states.potential, states.gradient, averaging)
+
+    def _averaging(self) -> DualAveragingAdaptationState:
+        """Return dual averaging that starts at the tuned step size."""
+        start, _, _ = dual_averaging_adaptation(0.0)
+        begun = start(jnp.mean(jnp.asarray(self.tuning.step_size)))
+        return jax.tree.map(lambda part: jnp.asarray(part, float), begun)
+
+    def step(self, key: PRNGKeyArray, state: NoUTurnState) -> tuple[NoUTurnState, HMCInfo]:
+        """Make one transition of one chain, and adapt to it if there is a target."""
+        states = jax.tree.map(lambda part: jnp.asarray(part)[jnp.newaxis], state)
+        after = self.all_chains()(key, states)
+        return jax.tree.map(lambda part: part[0], after)
+
+    def all_chains(self) -> Transition:
+        """Return the transition of all chains, which adapts the step size if there is a target."""
+        metric = default_metric(self.tuning.inverse_mass_matrix)
+        _, update, _ = dual_averaging_adaptation(self.target_acceptance)
+        adapts = ~jnp.isnan(self.target_acceptance)
+
+        def step(key: PRNGKeyArray, states: NoUTurnState) -> tuple[NoUTurnState, HMCInfo]:
+            keys = jax.random.split(key, 1 + len(states.position))
+            tuned, num_steps = self.tuning.drawn_length(keys[0])
+            shared = jax.tree.map(lambda part: part[0], states.averaging)
+            step_size = jnp.where(adapts, jnp.exp(shared.log_step_size), tuned)
+            sampler = self.algorithm(step_size, num_steps, metric)
+            moved, info = jax.vmap(sampler.step)(keys[1:], HMCState(*states[:3]))
+            rates = jnp.nan_to_num(info.acceptance_rate)
+            updated = update(shared, jnp.minimum(rates.mean(), rates.min() + ACCEPTANCE_LEAD))
+            averaging = jax.tree.map(
+                lambda old, new: jnp.where(adapts, new, old), states.averaging, updated
+            )
+            return NoUTurnState(moved.position, moved.potential, moved.gradient, averaging), info
+
+        return step
+
+    def settled_step_size(self, states: NoUTurnState) -> float:
+        """Return the step size that the dual averaging has settled on."""
+        return float(jnp.exp(states.averaging.log_step_size_avg[0]))
 
     def evaluations(self, statistics: Statistics) -> Evaluations:
         """Return the evaluations: one true gradient per step."""
@@ -121,8 +184,8 @@ class NoUTurn(TrajectoryKernel):
 
     @property
     def recorded_positions(self) -> int:
-        """The number of recorded positions: the draw itself, or none."""
-        return int(self.record_draws)
+        """The number of positions recorded per draw: one, the draw."""
+        return 1
 
     @property
     def entering(self) -> Evaluations:
