@@ -29,7 +29,7 @@ class Curvature:
 
     @property
     def known(self) -> bool:
-        """Whether any move has told something about the curvature."""
+        """Whether any move has shown something of the curvature."""
         return bool(self.moves)
 
     @property

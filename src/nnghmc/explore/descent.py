@@ -117,7 +117,7 @@ class _Descent:
 
     @property
     def falls(self) -> bool:
-        """Whether the last moves gained more than little."""
+        """Whether the potential fell by more than a negligible amount in the last moves."""
         if len(self.stops) <= LOOK_BACK + 1:
             return True
         gain = self.stops[-1 - LOOK_BACK].potential - self.end.potential
