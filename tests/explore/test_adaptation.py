@@ -5,13 +5,13 @@ import pytest
 
 from nnghmc import GradientData
 from nnghmc.explore.adaptation import (
-    ACCEPTANCE_LEAD,
     DRAWS_PER_DIMENSION,
     MOST_STEPS,
     Adaptation,
     fisher_inverse_mass_matrix,
     refined_inverse_mass_matrix,
 )
+from nnghmc.kernels.nuts import ACCEPTANCE_LEAD
 
 
 def gaussian_data(number, covariance, seed=0):

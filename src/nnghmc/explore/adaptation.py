@@ -6,6 +6,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from nnghmc.engine.history import History
+from nnghmc.kernels.nuts import ACCEPTANCE_LEAD
 from nnghmc.kernels.tuning import Tuning
 from nnghmc.surrogates.data import GradientData
 from nnghmc.surrogates.parts.regression import symmetric_regression
@@ -22,9 +23,8 @@ DOUBLING_ACCEPTANCE = 0.97
 """Acceptance above which the step size doubles in one of the first `DOUBLING_ROUNDS` rounds."""
 DOUBLING_ROUNDS = 10
 """Number of rounds in which the step size may double; later, such an acceptance is chance."""
-ACCEPTANCE_LEAD = 0.3
-"""Largest lead of the pooled acceptance over that of the worst chain. A chain that accepts much
-less than the others is in a narrow region, and the step size must suit that region too."""
+TARGET_ACCEPTANCE = 0.8
+"""Acceptance that the step size of standard HMC is adapted to."""
 MOST_STEPS = 16
 """Largest number of leapfrog steps per trajectory."""
 QUARTER_PERIOD = 1.6
@@ -38,13 +38,11 @@ class Adaptation:
     Attributes:
         step_size: leapfrog step size for the next round.
         inverse_mass_matrix: matrix, or its diagonal.
-        target_acceptance: acceptance that the step size is adapted to.
         tried: step sizes of all rounds so far.
     """
 
     step_size: float
     inverse_mass_matrix: np.ndarray
-    target_acceptance: float = 0.8
     tried: list[float] = field(default_factory=list)
 
     def after(self, history: History) -> float:
@@ -57,7 +55,7 @@ class Adaptation:
         rates = history.stats["acceptance_rate"] if history.length else np.zeros((1, 1))
         acceptance = float(min(rates.mean(), rates.mean(axis=1).min() + ACCEPTANCE_LEAD))
         self.tried.append(self.step_size)
-        change = 2.0 / np.sqrt(len(self.tried)) * (acceptance - self.target_acceptance)
+        change = 2.0 / np.sqrt(len(self.tried)) * (acceptance - TARGET_ACCEPTANCE)
         if acceptance > DOUBLING_ACCEPTANCE and len(self.tried) <= DOUBLING_ROUNDS:
             change = np.log(2)
         self.step_size *= float(np.exp(np.clip(change, -1.5, 0.7)))

@@ -1,4 +1,4 @@
-"""Collects the true gradient of every leapfrog step of every chain of standard HMC."""
+"""Collects true gradients: of every leapfrog step of standard HMC, or of any positions."""
 
 from collections.abc import Callable
 from typing import Any
@@ -11,6 +11,25 @@ from nnghmc.kernels import TrueGradientHMC, Tuning
 from nnghmc.kernels.leapfrog import Path
 from nnghmc.model.posterior import PotentialAndGradientFn
 from nnghmc.surrogates.data import GradientData
+
+Evaluate = Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]]
+"""Positions of all chains -> their potentials and gradients."""
+
+
+def evaluate_in_batches(
+    evaluate: Evaluate, positions: np.ndarray, chains: int
+) -> tuple[np.ndarray, np.ndarray, int]:
+    """Return potentials, gradients and the number of evaluations, which go in batches.
+
+    A batch has as many positions as there are chains: that has been compiled before.
+    """
+    dim = positions.shape[1]
+    evaluations = -(-len(positions) // chains) * chains
+    batches = np.resize(positions, (evaluations, dim)).reshape(-1, chains, dim)
+    potentials, gradients = (
+        np.concatenate(part)[: len(positions)] for part in zip(*map(evaluate, batches), strict=True)
+    )
+    return potentials, gradients, evaluations
 
 
 def collect(

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from nnghmc.engine.session import Session
+from nnghmc.explore.collect import evaluate_in_batches
 from nnghmc.model.posterior import PotentialAndGradientFn
 from nnghmc.surrogates import GradientData, Learned
 from nnghmc.surrogates.learned import all_gradients
@@ -125,7 +126,11 @@ def follow_rays(
     outer = np.concatenate([flat[rows] for rows, _ in chosen])
     ends = outer + (EXTENSION - 1) * np.concatenate([away[rows] for rows, away in chosen])
     sizes = [len(rows) for rows, _ in chosen]
-    after, gradients, evaluations = _evaluate(potential_and_gradient, ends, chains, session)
+
+    def evaluate(batch: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        return session.evaluate("ray", potential_and_gradient, batch)
+
+    after, gradients, evaluations = evaluate_in_batches(evaluate, ends, chains)
     rises = after - np.concatenate([known[rows] for rows, _ in chosen])
     rises = np.where(np.isfinite(after) & np.isfinite(gradients).all(axis=1), rises, np.inf)
     return Rays(
@@ -163,24 +168,3 @@ def _rays_of_coordinates(
         rows = np.argsort(np.abs(away[:, number]))[-size:]
         rays.append((rows, np.multiply.outer(away[:, number], slopes)))
     return rays
-
-
-def _evaluate(
-    potential_and_gradient: PotentialAndGradientFn,
-    positions: np.ndarray,
-    chains: int,
-    session: Session,
-) -> tuple[np.ndarray, np.ndarray, int]:
-    """Return potentials, gradients and the number of evaluations, which go in batches.
-
-    A batch has as many positions as there are chains: that has been compiled before.
-    """
-    evaluations = -(-len(positions) // chains) * chains
-    batches = np.resize(positions, (evaluations, positions.shape[1])).reshape(
-        -1, chains, positions.shape[1]
-    )
-    results = [session.evaluate("ray", potential_and_gradient, batch) for batch in batches]
-    potentials, gradients = (
-        np.concatenate(part)[: len(positions)] for part in zip(*results, strict=True)
-    )
-    return potentials, gradients, evaluations

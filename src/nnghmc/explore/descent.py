@@ -12,7 +12,6 @@ Pathfinder (Zhang et al., 2022): to one of those around which a normal approxima
 largest evidence lower bound.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import NamedTuple
@@ -20,6 +19,7 @@ from typing import NamedTuple
 import jax.numpy as jnp
 import numpy as np
 
+from nnghmc.explore.collect import Evaluate, evaluate_in_batches
 from nnghmc.explore.curvature import Curvature
 from nnghmc.kernels.hmc import HMCState
 from nnghmc.surrogates.data import GradientData
@@ -43,9 +43,6 @@ DRAWS_PER_CANDIDATE = 4
 """Number of draws of a normal approximation that estimate its evidence lower bound."""
 EQUAL_BOUNDS = 4.0
 """Difference below which two evidence lower bounds count as equal."""
-
-Evaluate = Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]]
-"""Positions of all chains -> their potentials and gradients."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -215,16 +212,12 @@ def _go_back_to_mass(descents: list[_Descent], evaluate: Evaluate) -> None:
         descent.stops.append(upper[number % len(upper)])
 
 
-def _evidence_bounds(stops: list[_Stop], evaluate: Evaluate, batch: int) -> np.ndarray:
+def _evidence_bounds(stops: list[_Stop], evaluate: Evaluate, chains: int) -> np.ndarray:
     """Estimate the evidence lower bound of the normal approximation around each stop."""
     generator, dim = np.random.default_rng(0), len(stops[0].position)
     draws = [stop.draw(generator.normal(size=(DRAWS_PER_CANDIDATE, dim))) for stop in stops]
-    rows = np.concatenate(draws)
-    padded = np.resize(rows, (-(-len(rows) // batch) * batch, dim))
-    potentials = np.concatenate(
-        [evaluate(part)[0] for part in np.split(padded, len(padded) // batch)]
-    )
-    means = potentials[: len(rows)].reshape(len(stops), -1).mean(axis=1)
+    potentials, _, _ = evaluate_in_batches(evaluate, np.concatenate(draws), chains)
+    means = potentials.reshape(len(stops), -1).mean(axis=1)
     bounds = np.array([stop.curvature.log_volume(dim) for stop in stops]) - means
     return np.where(np.isfinite(bounds), bounds, -np.inf)
 

@@ -11,6 +11,7 @@ from typing import Any, Protocol
 
 import equinox as eqx
 import jax
+import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray, PyTree
 
@@ -111,6 +112,12 @@ class Kernel(eqx.Module):
     def entering(self) -> Evaluations:
         """The evaluations that `init` takes if the potential is known."""
         return Evaluations()
+
+
+def step_alone(transition: Transition, key: PRNGKeyArray, state: Any) -> tuple[Any, Any]:
+    """Make one transition of one chain by the transition of all chains."""
+    states = jax.tree.map(lambda part: jnp.asarray(part)[jnp.newaxis], state)
+    return jax.tree.map(lambda part: part[0], transition(key, states))
 
 
 def number_of_draws(statistics: Statistics) -> int:

@@ -7,7 +7,14 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, PRNGKeyArray, PyTree
 
-from nnghmc.kernels.base import Evaluations, Kernel, Statistics, Transition, number_of_draws
+from nnghmc.kernels.base import (
+    Evaluations,
+    Kernel,
+    Statistics,
+    Transition,
+    number_of_draws,
+    step_alone,
+)
 
 COMPONENT = "component"
 """Name of the statistic that tells which kernel made a draw: 0 is the usual one, 1 the rare one."""
@@ -32,9 +39,7 @@ class Mixture(Kernel):
 
     def step(self, key: PRNGKeyArray, state: Any) -> tuple[Any, Any]:
         """Make one transition of one chain."""
-        states = jax.tree.map(lambda part: part[jnp.newaxis], state)
-        after = self.all_chains()(key, states)
-        return jax.tree.map(lambda part: part[0], after)
+        return step_alone(self.all_chains(), key, state)
 
     def all_chains(self) -> Transition:
         """Return the transition of all chains, which share the choice of the kernel."""

@@ -14,7 +14,7 @@ from blackjax.mcmc.metrics import MetricTypes, default_metric
 from blackjax.mcmc.nuts import NUTSInfo
 from jaxtyping import Array, Float, PRNGKeyArray
 
-from nnghmc.kernels.base import Evaluations, Statistics, Transition
+from nnghmc.kernels.base import Evaluations, Statistics, Transition, step_alone
 from nnghmc.kernels.hmc import DIVERGENCE_THRESHOLD, HMCInfo, HMCState
 from nnghmc.kernels.leapfrog import Field, Path, leapfrog
 from nnghmc.kernels.trajectories import TrajectoryKernel, num_steps
@@ -32,15 +32,13 @@ def nuts(
     step_size: Jittered[float],
     num_steps: Jittered[int],
     inverse_mass_matrix: MetricTypes,
-    *,
-    record_draws: bool = False,
 ) -> SamplingAlgorithm:
     """Return the no-U-turn sampler, which finds the number of steps itself.
 
     It chooses the next position among those of the trajectory, so there is no Metropolis test. As
     in Stan and PyMC, the acceptance rate is the mean over the trajectory. `num_steps` is ignored;
-    all kernels take the same arguments. With `record_draws`, `info.path` holds the draw with its
-    potential and gradient.
+    all kernels take the same arguments. `info.path` has one row, the draw with its potential and
+    gradient.
     """
     trajectory = no_u_turn(potential_and_gradient, step_size, num_steps, inverse_mass_matrix)
 
@@ -60,7 +58,7 @@ def nuts(
             proposed_energy_error=unknown,
             step_size=jnp.asarray(size, state.position.dtype),
             num_integration_steps=jnp.asarray(found.num_integration_steps, jnp.int32),
-            path=_as_path(after) if record_draws else Path.empty(0, state.position),
+            path=Path(*(part[jnp.newaxis] for part in after)),
         )
         return after, info
 
@@ -89,11 +87,6 @@ def no_u_turn(
         return HMCState(end.position, -end.logdensity, -end.logdensity_grad), found, size
 
     return transition
-
-
-def _as_path(state: HMCState) -> Path:
-    """Return a path with one row, the state."""
-    return Path(*(part[jnp.newaxis] for part in state))
 
 
 class NoUTurnState(NamedTuple):
@@ -125,7 +118,7 @@ class NoUTurn(TrajectoryKernel):
         self, step_size: Jittered[float], num_steps: Jittered[int], metric: MetricTypes
     ) -> SamplingAlgorithm:
         """Return NUTS, which ignores the number of steps."""
-        return nuts(self.potential_and_gradient, step_size, num_steps, metric, record_draws=True)
+        return nuts(self.potential_and_gradient, step_size, num_steps, metric)
 
     def init(self, position: Array, potential: Array | None = None) -> NoUTurnState:
         """Return the state of one chain, with the true gradient."""
@@ -148,9 +141,7 @@ class NoUTurn(TrajectoryKernel):
 
     def step(self, key: PRNGKeyArray, state: NoUTurnState) -> tuple[NoUTurnState, HMCInfo]:
         """Make one transition of one chain, and adapt to it if there is a target."""
-        states = jax.tree.map(lambda part: jnp.asarray(part)[jnp.newaxis], state)
-        after = self.all_chains()(key, states)
-        return jax.tree.map(lambda part: part[0], after)
+        return step_alone(self.all_chains(), key, state)
 
     def all_chains(self) -> Transition:
         """Return the transition of all chains, which adapts the step size if there is a target."""

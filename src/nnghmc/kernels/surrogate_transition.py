@@ -21,11 +21,10 @@ from blackjax.mcmc.metrics import MetricTypes, default_metric
 from blackjax.mcmc.proposal import static_binomial_sampling
 from jaxtyping import Array, Float, PRNGKeyArray
 
-from nnghmc.kernels.base import Evaluations, Statistics, number_of_draws
 from nnghmc.kernels.hmc import HMCInfo, HMCState
 from nnghmc.kernels.leapfrog import Field, Path
 from nnghmc.kernels.nuts import no_u_turn
-from nnghmc.kernels.trajectories import TrajectoryKernel, num_steps
+from nnghmc.kernels.trajectories import SurrogateKernel
 from nnghmc.kernels.tuning import Jittered, Tuning
 
 
@@ -91,7 +90,7 @@ def surrogate_transition(
     return SamplingAlgorithm(init, step)
 
 
-class SurrogateTransition(TrajectoryKernel):
+class SurrogateTransition(SurrogateKernel):
     """NUTS on the surrogate posterior, corrected by one true potential per draw."""
 
     potential: Callable[[Array], Array]
@@ -110,14 +109,3 @@ class SurrogateTransition(TrajectoryKernel):
         known = self.potential(position) if potential is None else potential
         learned, gradient = self.learned_potential_and_gradient(position)
         return SurrogateState(position, known, gradient, learned)
-
-    def evaluations(self, statistics: Statistics) -> Evaluations:
-        """Return the evaluations: one true potential per draw and one learned gradient per step."""
-        return Evaluations(
-            true_potentials=number_of_draws(statistics), learned_gradients=num_steps(statistics)
-        )
-
-    @property
-    def entering(self) -> Evaluations:
-        """The evaluations of entering the kernel: one learned gradient."""
-        return Evaluations(learned_gradients=1)

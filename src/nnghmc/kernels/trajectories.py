@@ -79,7 +79,22 @@ class TrajectoryKernel(Kernel):
         return info.path
 
 
-class LearnedGradientHMC(TrajectoryKernel):
+class SurrogateKernel(TrajectoryKernel):
+    """The base class of kernels that propose by a surrogate, with one true potential per draw."""
+
+    def evaluations(self, statistics: Statistics) -> Evaluations:
+        """Return the evaluations: one true potential per draw and one learned gradient per step."""
+        return Evaluations(
+            true_potentials=number_of_draws(statistics), learned_gradients=num_steps(statistics)
+        )
+
+    @property
+    def entering(self) -> Evaluations:
+        """The evaluations of entering the kernel: one learned gradient."""
+        return Evaluations(learned_gradients=1)
+
+
+class LearnedGradientHMC(SurrogateKernel):
     """HMC along a learned gradient, which takes one true potential per draw."""
 
     potential: Callable[[Array], Array]
@@ -96,17 +111,6 @@ class LearnedGradientHMC(TrajectoryKernel):
         """Return the state of one chain, with the learned gradient."""
         known = self.potential(position) if potential is None else potential
         return HMCState(position, known, self.gradient(position))
-
-    def evaluations(self, statistics: Statistics) -> Evaluations:
-        """Return the evaluations: one true potential per draw and one learned gradient per step."""
-        return Evaluations(
-            true_potentials=number_of_draws(statistics), learned_gradients=num_steps(statistics)
-        )
-
-    @property
-    def entering(self) -> Evaluations:
-        """The evaluations of entering the kernel: one learned gradient."""
-        return Evaluations(learned_gradients=1)
 
 
 class TrueGradientHMC(TrajectoryKernel):

@@ -11,7 +11,7 @@ from jaxtyping import Array
 
 from nnghmc.model.density import Position
 
-CALLS = ("jit", "pjit", "closed_call", "core_call")
+CALLS = ("jit", "pjit")
 """Operations that run a program of their own, whose inputs and outputs are theirs one by one."""
 
 
@@ -99,8 +99,7 @@ def _opened(closed: Any, inputs: Sequence[Any]) -> list[Any]:
     for operation in closed.eqns:
         arguments = [_value(part, values) for part in operation.invars]
         if operation.primitive.name in CALLS:
-            inner = operation.params.get("jaxpr") or operation.params["call_jaxpr"]
-            results: Sequence[Any] = _opened(inner, arguments)
+            results: Sequence[Any] = _opened(operation.params["jaxpr"], arguments)
         else:
             results = _run(operation, arguments)
         values.update(zip(operation.outvars, results, strict=True))

@@ -74,11 +74,6 @@ class Split(eqx.Module):
         """Whether some terms of the potential are exact."""
         return bool(self.plan.exact)
 
-    @property
-    def inputs_are_parameters(self) -> bool:
-        """Whether the inputs are the whole position, so that there is no map to learn less."""
-        return self.plan.cut == (self.plan.program.position,)
-
     def inputs(self, position: Position) -> Float[Array, " inputs"]:
         """Return s(q), the inputs of the expensive function, as one flat vector."""
         values = self.plan.program.evaluate(self._known(position), self.plan.cut)

@@ -13,11 +13,9 @@ import numpy as np
 
 from nnghmc.errors import PosteriorError
 from nnghmc.model.density import Density, InMemory, Position, WithoutData
+from nnghmc.model.program import CALLS
 from nnghmc.platform.explanation import explain
 from nnghmc.platform.precision import position_dtype
-
-CALLS = ("jit", "pjit")
-"""Operations that run a program of their own, whose inputs and outputs are theirs one by one."""
 
 
 class Traced(NamedTuple):
