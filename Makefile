@@ -22,7 +22,7 @@ demo: $(SETUP)  ## Sample the paper's banana by HMC and NNgHMC; table and figure
 test: $(TOOLS)  ## Run the whole test suite, warnings as errors
 	$(BIN)/python -m pytest -n 2 --dist worksteal
 
-test-fast: $(TOOLS)  ## Run everything that needs no whole run: 3 minutes at first, 1.5 once compiled
+test-fast: $(TOOLS)  ## Run everything that needs no whole run: 2 minutes at first, 1 once compiled
 	$(BIN)/python -m pytest -n 2 --dist worksteal -m "not whole_run"
 
 install: $(SETUP)  ## Make .venv with the package and its pinned dependencies
@@ -51,6 +51,7 @@ bench: $(RIVALS)  ## Measure everything, NUTS beside it: hours; writes benchmark
 	$(BIN)/python benchmarks/falling_back.py
 	$(BIN)/python benchmarks/slow_function.py
 	$(BIN)/python benchmarks/flat_memory.py
+	$(BIN)/python benchmarks/honesty.py
 	$(BIN)/python benchmarks/nuts_alone.py
 	$(BIN)/python benchmarks/against_nuts.py
 

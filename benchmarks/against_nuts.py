@@ -2,9 +2,10 @@
 
 All samplers have the same posterior, chains, kept draws and precision. Each run is a process of its
 own, timed from the first compilation to the last draw. This includes warm-up, collecting and
-training, but not loading libraries and data. The others start in the typical set and have their
-users' thousand draws of warm-up. Ours starts where the posterior says, and its means and standard
-deviations are compared with those of long reference runs (references.py).
+training, but not loading libraries and data. The others start in the typical set and have a
+thousand draws of warm-up. Ours starts where the posterior says, and its means and standard
+deviations are compared with those of long reference runs (references.py), or with those of the
+best of the others where there is no reference. Chains that disagree have no effective draws.
 
 Measurements are stored in output/against_nuts, so that hours of them can be made in parts: a run
 whose file exists is not made again.
@@ -22,10 +23,9 @@ from pathlib import Path
 
 import numpy as np
 
+from agreement import AGREEMENT, agreement_row, moments_of
 from nnghmc import diagnostics, provenance
-from nnghmc.run.notes import LARGEST_RHAT
 from processes import in_a_process, tell
-from references import comparable, reference
 from report import file_name, publish, table
 from samplers import (
     CHAINS,
@@ -45,6 +45,8 @@ QUICK = ("Poisson 20,000 × 51", "eight schools", "banana")
 SEEDS, MORE_SEEDS = range(4), range(8)
 LONGEST = 1200
 """Seconds after which a run is stopped."""
+DISAGREEING = 1.1
+"""R-hat above which the chains disagree so much that their draws count as none."""
 REPEATED = 30
 """Seconds; shorter runs are repeated with more seeds, longer ones of other samplers are not."""
 
@@ -61,6 +63,7 @@ def one_run(target, sampler, seed):
         "made": made_by(sampler),
         "extrapolated": length != WHOLE,
         "seconds": seconds * gradients / made.gradients,
+        "drawn": length.draws / WHOLE.draws,
         "lowest": float(sizes.min()),
         "median": float(np.median(sizes)),
         "rhat": float(np.nanmax(diagnostics.rhat(made.draws))),
@@ -68,31 +71,14 @@ def one_run(target, sampler, seed):
         "potentials": made.potentials,
         "title": made.run.title if made.run else "",
         "notes": list(map(str, made.run.notes)) if made.run else [],
+        "moments": moments_of(target, made.draws) if made.comparable else None,
     }
-    if sampler == "nnghmc":
-        found |= disagreement(target, made.draws)
     tell(found)
 
 
 def gradients_of_a_whole_run(made, length):
     """Extrapolate, as if a warm-up draw took no more gradients than a kept one."""
     return round(sum(WHOLE) * (made.gradients - made.before) / length.draws)
-
-
-def disagreement(target, draws):
-    """Return the largest distance from the reference, in units of the Monte Carlo error of both."""
-    draws, known = comparable(target, draws), reference(target)
-    ours = {"mean": draws.mean(axis=(0, 1)), "sd": draws.std(axis=(0, 1))}
-
-    def largest(moment, name):
-        error = np.hypot(diagnostics.standard_errors(draws, of=name), known[f"{moment}_error"])
-        return float(np.abs((ours[moment] - known[moment]) / error).max())
-
-    return {
-        "z_means": largest("mean", "mean"),
-        "z_sds": largest("sd", "std"),
-        "dim": len(known["sd"]),
-    }
 
 
 def made_or_kept(target, sampler, seed, longest):
@@ -106,7 +92,8 @@ def made_or_kept(target, sampler, seed, longest):
             times = sum(WHOLE) / sum(length_of(target, sampler))
             found = {"made": made_by(sampler), "longer_than": round(times * longest)}
         path.write_text(json.dumps(found))
-        print(target, sampler, seed, path.read_text(), flush=True)
+        few = {name: part for name, part in found.items() if name != "moments"}
+        print(target, sampler, seed, json.dumps(few), flush=True)
     return json.loads(path.read_text())
 
 
@@ -138,7 +125,12 @@ def rate(found):
     """Return the lowest ESS per second; a run that was stopped counts as independent draws."""
     if "longer_than" in found:
         return CHAINS * WHOLE.draws / found["longer_than"]
-    return found["lowest"] / found["seconds"]
+    return size(found, "lowest") / found["seconds"]
+
+
+def size(found, name):
+    """Return the effective sample size of that name, and 0 if the chains disagree."""
+    return found[name] if found["rhat"] <= DISAGREEING else 0.0
 
 
 def typical(runs):
@@ -157,9 +149,9 @@ def row(name, found, extrapolated, ratios=("", "")):
         f"{name}: {found['title']}" if name == "nnghmc" else name,
         f"{found['seconds']:,.1f}{star}",
         f"{rate(found):.1f}",
-        f"{found['median'] / found['seconds']:.1f}",
-        f"{found['lowest'] / gradients:.3f}" if gradients else "",
-        f"{found['lowest'] / potentials:.2f}" if potentials else "",
+        f"{size(found, 'median') / found['seconds']:.1f}",
+        f"{size(found, 'lowest') / gradients:.3f}" if gradients else "",
+        f"{size(found, 'lowest') / potentials:.2f}" if potentials else "",
         f"{found['rhat']:.3f}",
         *ratios,
     )
@@ -167,7 +159,11 @@ def row(name, found, extrapolated, ratios=("", "")):
 
 def ratio(mine, others):
     """Return the ratio of our rate to that of the best of the others."""
-    best = max(others, key=rate)
+    best = max(others, key=rate, default=None)
+    if best is None:
+        return ""
+    if rate(best) == 0:
+        return "others failed"
     return f"{'> ' if 'longer_than' in best else ''}{rate(mine) / rate(best):.2f}"
 
 
@@ -183,38 +179,15 @@ def speed_rows(target, runs):
     return [(target, *rows[0][1:]), *rows[1:]]
 
 
-def agreement_row(target, runs):
-    dim = runs[0]["dim"]
-    bound = float(np.sqrt(2 * np.log(2 * dim * 2 * len(runs))) + 1)
-    worst = {name: max(run[name] for run in runs) for name in ("z_means", "z_sds", "rhat")}
-    well = [run for run in runs if not run["notes"]]
-    wrongly = sum(
-        max(run["z_means"], run["z_sds"]) > bound or run["rhat"] > LARGEST_RHAT for run in well
-    )
-    return (
-        target,
-        f"{worst['z_means']:.2f}",
-        f"{worst['z_sds']:.2f}",
-        f"{bound:.2f}",
-        f"{worst['rhat']:.3f}",
-        f"{len(well)} of {len(runs)}",
-        str(wrongly),
-    )
-
-
 SPEED = (
     "target", "sampler", "seconds", "lowest ESS/s", "median ESS/s", "ESS/gradient",
     "ESS/potential", "R-hat", "to best NUTS", "to best",
-)  # fmt: skip
-AGREEMENT = (
-    "target", "largest z of means", "of standard deviations", "chance stays below", "R-hat",
-    "runs without notes", "wrongly",
 )  # fmt: skip
 
 
 def lines_of(results):
     speed = [line for target, runs in results.items() for line in speed_rows(target, runs)]
-    agreement = [agreement_row(target, runs["nnghmc"]) for target, runs in results.items()]
+    agreement = [agreement_row(target, runs) for target, runs in results.items()]
     measured = [
         (target, name, found[0]["made"])
         for target, runs in results.items()
@@ -229,15 +202,17 @@ def lines_of(results):
         "independent draws in the time it had. For a short run that was stopped, this time is "
         "extrapolated in proportion to its draws, although warm-up may be slower than the rest. "
         "ESS is ArviZ's bulk ESS, the lowest over all coordinates unless the column says "
-        "otherwise. The last columns are ratios of the lowest "
+        "otherwise; it is 0 if R-hat is above "
+        f"{DISAGREEING}. The last columns are ratios of the lowest "
         f"ESS/s: to the best NUTS ({', '.join(NUTS)}), and to the best of the others. "
         f"Each row is the run with the lower median rate of {len(MORE_SEEDS)} seeds; where a run "
         f"takes more than {REPEATED} s, of {len(SEEDS)} seeds of ours and of one seed of the "
         "others.",
         *table(SPEED, speed),
         "Distances of means and standard deviations of our runs from a long reference run, in "
-        "units of the Monte Carlo error of both; the last column counts runs without notes that "
-        "are beyond the bound:",
+        "units of the Monte Carlo error of both. Where there is no reference, the run of the "
+        "others with the largest ESS whose chains agree takes its place. The last column counts "
+        "runs without notes that are beyond the bound:",
         *table(AGREEMENT, agreement),
         "When and where each was measured:",
         *table(("target", "sampler", "made"), measured),

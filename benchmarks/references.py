@@ -22,7 +22,7 @@ from chains_by_nuts import chains_by_nuts
 from nnghmc import diagnostics, provenance
 from nnghmc.paper.targets import Banana
 from report import file_name
-from targets import TARGETS, posterior_of
+from targets import TARGETS, WITHOUT_REFERENCE, posterior_of
 
 FOLDER = Path(__file__).parent / "references"
 WARMUP = 1000
@@ -140,15 +140,18 @@ def reference(target):
     return {k: np.asarray(v) if isinstance(v, list) else v for k, v in found.items()}
 
 
+REFERENCED = [target for target in TARGETS if target not in WITHOUT_REFERENCE]
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("targets", nargs="*", metavar="TARGET", help=", ".join(TARGETS))
+    parser.add_argument("targets", nargs="*", metavar="TARGET", help=", ".join(REFERENCED))
     parser.add_argument("--chains", type=int, default=64)
     parser.add_argument("--draws", type=int, default=2000)
     arguments = parser.parse_args()
     FOLDER.mkdir(exist_ok=True)
     size = arguments.chains, arguments.draws
-    for target in arguments.targets or TARGETS:
+    for target in arguments.targets or REFERENCED:
         started = time.perf_counter()
         direct = DRAWN_DIRECTLY.get(target)
         draws = direct(*size) if direct else by_nuts(target, *size)

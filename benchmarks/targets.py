@@ -6,6 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from hierarchical_targets import SIMULATED
 from nnghmc import Posterior, from_log_density
 from nnghmc.paper import regressions
 from nnghmc.paper.targets import banana, logistic
@@ -31,6 +32,22 @@ def poisson(rows=20_000, columns=50):
 def cover_type():
     """Return the regression of Cover Type with a Laplace prior; chains start at zero."""
     regression = regressions.cover_type()
+    start = np.zeros(regression.features.shape[1])
+    return regression.posterior(start, regressions.laplace_log_prior)
+
+
+@cache
+def standardised_cover_type():
+    """Return the data of Cover Type with every column but the intercept standardised."""
+    regression = regressions.cover_type()
+    columns = regression.features[:, 1:]
+    features = regression.features.copy()
+    features[:, 1:] = (columns - columns.mean(axis=0)) / columns.std(axis=0)
+    return regression._replace(features=features)
+
+
+def cover_type_standardised():
+    regression = standardised_cover_type()
     start = np.zeros(regression.features.shape[1])
     return regression.posterior(start, regressions.laplace_log_prior)
 
@@ -173,6 +190,7 @@ TARGETS = {
     "logistic 50,000 × 200": logistic,
     "logistic 500,000 × 50": lambda: logistic(500_000, 50),
     "Cover Type": cover_type,
+    "Cover Type, standardised": cover_type_standardised,
     "Poisson 20,000 × 51": poisson,
     "GARCH(2, 1)": garch,
     "Gaussian process": gaussian_process,
@@ -181,10 +199,31 @@ TARGETS = {
     "funnel": funnel,
     "eight schools": eight_schools,
     "banana": banana,
+    **SIMULATED,
 }
 
 
 @cache
+def made(target):
+    return TARGETS[target]()
+
+
 def posterior_of(target):
     """Return the posterior of a name; it is made once, since some have much data."""
-    return TARGETS[target]()
+    return made(target).posterior if target in SIMULATED else made(target)
+
+
+def truth_of(target):
+    """Return the parameters behind simulated data; the mode where the data are real."""
+    if target == "Cover Type, standardised":
+        return standardised_cover_type().approximation().mean
+    return made(target).truth
+
+
+def as_a_vector(target, parameters):
+    """Return parameters in the order of the posterior's coordinates."""
+    return np.asarray(posterior_of(target).layout.flatten(parameters, float))
+
+
+WITHOUT_REFERENCE = ("Cover Type, standardised", *SIMULATED)
+"""Targets without a long reference run; other samplers start at their `truth_of`."""

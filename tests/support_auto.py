@@ -13,9 +13,8 @@ LEARN = Auto(way="learn")
 
 CHEAP = Estimate(4, 1000, 1e-6, 3.1, float("inf"))
 SHORT = Estimate(4, 1000, 1e-3, 20.0, 15.0)
-BETWEEN = Estimate(4, 1000, 1e-3, 40.0, 15.0)
 LONG = Estimate(4, 1000, 1e-3, 400.0, 15.0)
-"""By NUTS and by learning: too short to learn at all, and with more and more time to fail."""
+"""By NUTS and by learning: too short to learn at all, with little time to fail, and with more."""
 
 GAMMA_LOGS = (
     np.array([-0.9650, 0.4228, 1.5061]),  # digamma of the shapes

@@ -1,7 +1,7 @@
 """Exact Bayesian sampling when the gradient is expensive.
 
-Hamiltonian Monte Carlo that learns the gradient of the log posterior, simulates every further
-trajectory with the learned one, and keeps the Metropolis test on the true posterior.
+It learns the expensive part of a log posterior, moves on what it has learned, and keeps the
+Metropolis test on the true posterior.
 """
 
 from importlib import import_module
@@ -52,8 +52,11 @@ from nnghmc.surrogates import (  # noqa: E402
     PotentialNet,
     Quadratic,
     QuadraticPlus,
+    QuadraticPlusProcess,
     RandomBases,
+    SparseQuadratic,
     Surrogate,
+    SurrogatePosterior,
     Training,
     fit,
     load_surrogate,
@@ -96,10 +99,13 @@ __all__ = [
     "Prepared",
     "Quadratic",
     "QuadraticPlus",
+    "QuadraticPlusProcess",
     "RandomBases",
     "Run",
     "Session",
+    "SparseQuadratic",
     "Surrogate",
+    "SurrogatePosterior",
     "Training",
     "TrainingSchedule",
     "assess",

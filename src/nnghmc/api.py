@@ -110,9 +110,10 @@ def resume(
 
 
 def load(store: str | Path) -> Run:
-    """Read the run of a store, complete or not, without its model and whichever version wrote it.
+    """Read a stored run, complete or not, without its model.
 
-    The run can be summarised, compared and reported. To extend it, use `resume`.
+    Another version of the package may have written it. The run can be summarised, compared and
+    reported. To extend it, use `resume`.
     """
     return load_run(store)
 

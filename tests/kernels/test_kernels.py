@@ -25,7 +25,6 @@ from nnghmc.kernels import (
     Mixture,
     NaiveSGHMCKernel,
     NoUTurn,
-    ProbingHMC,
     SGHMCKernel,
     SGLDKernel,
     SurrogateTransition,
@@ -59,11 +58,12 @@ class Functions(NamedTuple):
 
 KERNELS = {
     "learned": lambda f, tuning: LearnedGradientHMC(f.potential, f.gradient, tuning),
-    "probing": lambda f, tuning: ProbingHMC(f.potential_and_gradient, f.gradient, tuning),
     "true": lambda f, tuning: TrueGradientHMC(f.potential_and_gradient, tuning),
     "recording": lambda f, tuning: TrueGradientHMC(f.potential_and_gradient, tuning, 3),
     "nuts": lambda f, tuning: NoUTurn(f.potential_and_gradient, tuning),
-    "surrogate transition": lambda f, tuning: SurrogateTransition(f.potential, f.surrogate, tuning),
+    "surrogate transition": lambda f, tuning: SurrogateTransition(
+        f.potential, f.surrogate, tuning, transitions=2
+    ),
     "metropolis sghmc": lambda f, tuning: MetropolisSGHMCKernel(
         f.potential, f.batch_gradient, tuning
     ),
@@ -76,12 +76,12 @@ KERNELS = {
 }
 BIASED = ("sgld", "sghmc", "naive sghmc")
 EXACT = tuple(name for name in KERNELS if name not in BIASED)
-LEARNING = ("learned", "probing", "mixture", "surrogate transition")
+LEARNING = ("learned", "mixture", "surrogate transition")
 """Those that can follow a learned gradient."""
 TREES = ("nuts", "surrogate transition")
 """Those whose trajectories are trees, with chains that wait for the longest of them."""
 FIELDS = (("learned", "true"), ("learned", "fitted"), ("learned", "random"), ("true", "true"))
-"""What the kernels by leapfrog follow; probing and recording follow the same functions."""
+"""What the kernels by leapfrog follow; recording follows the same functions."""
 
 
 @cache

@@ -15,15 +15,15 @@ from nnghmc import (
     NNgHMC,
     Policy,
     Posterior,
-    Quadratic,
+    QuadraticPlus,
     TrainingSchedule,
     from_log_density,
     sample,
 )
+from nnghmc.engine.statistics import standard_errors
 from nnghmc.errors import SettingsError
-from nnghmc.kernels import NoUTurn
+from nnghmc.kernels import LearnedGradientHMC, NoUTurn, SurrogateTransition
 from support_auto import (
-    BETWEEN,
     CHEAP,
     GAMMA_LOGS,
     LEARN,
@@ -84,56 +84,74 @@ def test_acceptance_that_falls_behind_the_probe_is_noted():
     assert f"to {run.kept.worst_acceptance:.2f}" in note.text
 
 
-@pytest.mark.parametrize(("expected", "refits"), [(SHORT, 0), (LONG, 3)])
-def test_what_learning_may_cost_depends_on_what_is_at_stake(expected, refits):
-    """Of a short run by NUTS little time may be lost; a gradient far from linear is not tried."""
-    hard = Policy(good_acceptance=0.9999, least_acceptance=0.999)
-    method = Auto(network=GradientMLP(1), estimate=expected, policy=hard)
-    run = run_of(skewed(), 50, method)
+@pytest.mark.parametrize(("expected", "rounds"), [(SHORT, 3), (LONG, 4)])
+def test_what_learning_may_cost_depends_on_what_is_at_stake(expected, rounds):
+    """Of a short run by NUTS little time may be lost."""
+    hard = Policy(largest_uncovered=1e-6, most_rounds=4, round_seconds=1.0)
+    run = run_of(student(), 50, Auto(estimate=expected, policy=hard))
     assert run.title == "NUTS"
-    if refits == 0:
-        assert reasons(run) == ["gradient not linear"]
-        assert run.events_of("FellBack")[0].value < hard.least_linearity
-        assert run.events_of("Fitted") == ()
-    else:
-        assert reasons(run) == ["low acceptance"]
-        assert [fit.attempt for fit in run.events_of("Fitted")] == list(range(1 + refits))
-        assert len(run.events_of("Probed")) == 1 + refits
+    assert reasons(run) == ["uncovered"]
+    (explored,) = run.events_of("Explored")
+    assert explored.rounds == rounds
 
 
-@pytest.mark.parametrize(("expected", "tried"), [(BETWEEN, False), (LONG, True)])
-def test_heavy_tails_are_learned_only_where_there_is_time_to_fail(expected, tried):
-    run = run_of(student(), 50, Auto(network=Quadratic(), estimate=expected))
-    assert ("heavy tails" in reasons(run)) is not tried
-    assert bool(run.events_of("Fitted")) is tried
-
-
-def test_tails_that_the_learned_gradient_would_close_off_are_left_to_nuts():
-    """A Student distribution with 5 degrees of freedom has a variance, and draws must show it."""
-    lenient = Policy(least_acceptance=0.1)
-    run = run_of(student(), 1500, Auto(way="learn", network=Quadratic(), policy=lenient))
+def test_a_surrogate_that_would_close_off_places_with_mass_is_left_to_nuts():
+    """After two rounds a Student distribution is learned near its middle only."""
+    policy = Policy(most_rounds=2)
+    run = run_of(student(), 1500, Auto(way="learn", policy=policy))
     assert run.title == "NUTS"
-    assert reasons(run) == ["tails closed off"]
+    assert reasons(run)[0] in ("closed off", "uncovered")
     assert_moments(run, np.zeros(5), np.full(5, 5 / 3))
 
 
 def test_a_network_that_is_not_good_enough_gives_way_to_nuts():
-    strict = Policy(most_refits=1, least_acceptance=0.97)
+    strict = Policy(least_acceptance=0.97)
     run = run_of(skewed(), 500, Auto(way="learn", network=GradientMLP(1), policy=strict))
     assert run.title == "NUTS"
     assert reasons(run) == ["low acceptance"]
     assert run.events_of("FellBack")[0].value == run.events_of("Probed")[-1].acceptance < 0.97
-    assert len(run.events_of("Fitted")) == 2  # it was given a second chance
+    (fitted,) = run.events_of("Fitted")
+    assert fitted.model == "GradientMLP"
     assert_moments(run, *GAMMA_LOGS)
 
 
-def test_probes_add_to_what_is_learned_from():
-    """What the first fit lacks, true gradients at its own proposals supply."""
-    policy = Policy(good_acceptance=0.999, most_refits=2)
-    run = run_of(skewed(), 50, Auto(way="learn", network=Quadratic(), policy=policy))
-    first, second, third = (fit.gradients for fit in run.events_of("Fitted"))
-    assert first < second < third
-    assert len(run.gradient_data) >= third
+@pytest.mark.parametrize("network", [QuadraticPlus(), GradientMLP(20)])
+def test_any_model_learns_from_what_the_rounds_found(network):
+    """With a potential it makes surrogate transitions, without one HMC follows its gradient."""
+    lenient = Policy(least_acceptance=0.05, least_acceptance_of_a_chain=0.0)
+    run, phases = watched_run(skewed(), 600, 4, Auto(way="learn", network=network, policy=lenient))
+    assert run.handed_over
+    assert type(network).__name__ == run.surrogate.report.model
+    expected = SurrogateTransition if run.surrogate.conservative else LearnedGradientHMC
+    kept = next(phase for phase in phases if phase.numbers == range(600))
+    assert isinstance(kept.kernel.usual, expected)
+    assert_moments(run, *GAMMA_LOGS)
+
+
+def test_only_the_expensive_function_is_learned():
+    """Group effects on a scale of their own: what depends on the scale alone stays exact."""
+    groups = np.arange(200) % 4
+    y = np.random.default_rng(0).normal(np.array([-1.0, 0.0, 0.5, 2.0])[groups])
+
+    def log_likelihood(p, data):
+        return -0.5 * jnp.sum((data["y"] - (jnp.exp(p["t"]) * p["z"])[data["group"]]) ** 2)
+
+    posterior = Posterior(
+        log_likelihood,
+        lambda p: -0.5 * p["t"] ** 2 - 0.5 * jnp.sum(p["z"] ** 2),
+        {"y": y, "group": groups},
+        {"t": 0.0, "z": np.zeros(4)},
+    )
+    run = run_of(posterior, 1000, LEARN)
+    assert run.handed_over
+    (split,) = run.events_of("Split")
+    assert (split.inputs, split.dim, split.has_exact_part) == (4, 5, True)
+    assert run.surrogate.of_inputs
+    assert run.acceptance > 0.97  # the expensive function is quadratic in its inputs
+    by_nuts = run_of(posterior, 2000, "nuts")
+    together = [standard_errors(part.draws) for part in (run, by_nuts)]
+    z = (run.draws.mean(axis=(0, 1)) - by_nuts.draws.mean(axis=(0, 1))) / np.hypot(*together)
+    assert np.abs(z).max() < 4
 
 
 def normal_data(rows, prior, centre=0.0):
@@ -147,35 +165,37 @@ def normal_data(rows, prior, centre=0.0):
     )
 
 
-def test_what_was_learned_before_is_used_after_a_probe():
-    """On other data and under another prior, with nothing fitted; and not where it is of no use."""
-    method = Auto(network=Quadratic(), way="learn")
-    first = run_of(normal_data(200, 1.0), 20, method)
-    reusing = replace(method, surrogate=first.surrogate)
-    again = run_of(normal_data(210, 2.0), 1000, reusing)
+def test_what_was_learned_before_is_used_if_the_truth_agrees():
+    """Under another prior, with nothing fitted; and not on data of which it knows nothing."""
+    first = run_of(normal_data(200, 1.0), 20, LEARN)
+    reusing = replace(LEARN, surrogate=first.surrogate)
+    again = run_of(normal_data(200, 0.5), 1000, reusing)
     assert again.handed_over
     assert again.surrogate is first.surrogate
     (probe,) = again.events_of("Probed")
     assert probe.reused
-    assert probe.acceptance >= method.policy.good_acceptance
-    assert again.events_of("Fitted") == ()
-    expected = np.random.default_rng(0).normal(0.3, 1.0, (300, 3))[:210].mean(axis=0)
-    z = (again.draws.mean(axis=(0, 1)) - expected) / (1 / np.sqrt(210))
-    assert np.abs(z).max() < 0.15  # of a standard deviation; the quartic term and prior are less
+    assert again.events_of("Explored") == ()
+    assert again.acceptance > 0.9
+    expected = np.random.default_rng(0).normal(0.3, 1.0, (300, 3))[:200].mean(axis=0)
+    z = (again.draws.mean(axis=(0, 1)) - expected * 200 / 204) * np.sqrt(204)
+    assert np.abs(z).max() < 0.15  # of a standard deviation; the quartic term is less
     far = run_of(normal_data(20, 0.01, 2.0), 100, reusing)
-    given, *others = far.events_of("Probed")
-    assert given.reused
-    assert given.acceptance < method.policy.good_acceptance
-    assert others
-    assert not any(probe.reused for probe in others)
+    assert len(far.events_of("Explored")) == 1
+    (probe,) = far.events_of("Probed")
+    assert not probe.reused
     assert far.surrogate is not first.surrogate
     np.testing.assert_allclose(far.draws.mean(axis=(0, 1)), 2.0, atol=0.02)
 
 
+def test_a_surrogate_of_other_inputs_is_refused():
+    first = run_of(normal_data(200, 1.0), 20, LEARN)
+    with pytest.raises(SettingsError, match="of 3 inputs cannot serve"):
+        run_of(student(), 20, Auto(surrogate=first.surrogate))
+
+
 def test_a_run_with_a_surrogate_is_independent_of_the_one_it_came_from():
-    method = Auto(network=Quadratic(), way="learn")
-    first, before = watched_run(normal_data(200, 1.0), 5, 4, method)
-    reusing = replace(method, surrogate=first.surrogate)
+    first, before = watched_run(normal_data(200, 1.0), 5, 4, LEARN)
+    reusing = replace(LEARN, surrogate=first.surrogate)
     _, after = watched_run(normal_data(200, 1.0), 5, 4, reusing)
     used = [
         (tuple(jax.random.key_data(phase.key).tolist()), number)
@@ -187,7 +207,14 @@ def test_a_run_with_a_surrogate_is_independent_of_the_one_it_came_from():
 
 @pytest.mark.parametrize(
     ("way", "phase"),
-    [("learn", "find"), ("learn", "probe"), ("learn", "sample"), ("nuts", "warmup")],
+    [
+        ("learn", "find"),
+        ("learn", "explore"),
+        ("learn", "train"),
+        ("learn", "probe"),
+        ("learn", "sample"),
+        ("nuts", "warmup"),
+    ],
 )
 def test_stopped_in_any_phase_it_ends(way, phase):
     run = run_stopped_in(phase, skewed(), 50, 4, Auto(way=way))
@@ -211,20 +238,20 @@ def test_a_funnel_that_swallows_the_descent_is_left_to_nuts():
     run, phases = watched_run(posterior, 200, 4, LEARN)
     assert run.title == "NUTS"
     (reason,) = reasons(run)
-    assert reason in ("no step accepted", "chains disagree", "too few trajectories")
-    started = next(phase for phase in phases if isinstance(phase.kernel, NoUTurn))
+    assert reason in ("nothing learned", "low acceptance", "chains disagree", "uncovered")
+    started = next(phase for phase in phases if type(phase.kernel) is NoUTurn)
     assert (started.states.position[:, 0] > -4).all()  # not in the neck: two standard deviations
     assert (run.draws[..., 0].std(axis=1) > 0.1).all()  # no chain stays in the neck
 
 
 def test_nuts_after_learning_that_failed_starts_from_true_gradients():
     posterior = skewed()
-    strict = Policy(least_acceptance=0.9999, most_refits=0)
-    failing = Auto(way="learn", network=Quadratic(), policy=strict)
+    strict = Policy(good_acceptance=0.9999, least_acceptance=0.9999, most_rounds=1)
+    failing = Auto(way="learn", policy=strict)
     run, phases = watched_run(posterior, 20, 4, failing)
     assert run.title == "NUTS"
     assert reasons(run) == ["low acceptance"]
-    states = next(phase for phase in phases if isinstance(phase.kernel, NoUTurn)).states
+    states = next(phase for phase in phases if type(phase.kernel) is NoUTurn).states
     gradients = jax.vmap(posterior.gradient)(jnp.asarray(states.position))
     np.testing.assert_allclose(states.gradient, gradients, rtol=1e-8, atol=1e-10)
 
@@ -249,7 +276,7 @@ def test_a_tuning_of_ones_own_decides_nothing():
         (Auto, {"policy": 3}, "policy must be a Policy"),
         (Auto, {"estimate": 3}, "estimate must be a Estimate"),
         (Policy, {"true_share": 2.0}, "true_share"),
-        (Policy, {"most_refits": -1}, "most_refits"),
+        (Policy, {"most_rounds": 0}, "most_rounds"),
         (Policy, {"probe_draws": 0}, "probe_draws"),
     ],
 )

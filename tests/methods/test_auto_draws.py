@@ -1,12 +1,14 @@
 """The automatic run samples the right thing, counts what it takes, and says what is wrong."""
 
+from dataclasses import dataclass, replace
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from nnghmc import Auto, Estimate, Policy, from_log_density, sample
-from nnghmc.kernels import Mixture, ProbingHMC, TrueGradientHMC
+from nnghmc import Auto, Estimate, Policy, QuadraticPlusProcess, from_log_density, sample
+from nnghmc.kernels import Mixture, SurrogateNoUTurn
 from nnghmc.platform.text import in_words
 from support_auto import GAMMA_LOGS, LEARN, LONG, assert_moments, kinds, skewed
 from support_sessions import watched_run
@@ -42,34 +44,33 @@ def test_what_is_learned_samples_the_same_posterior(learned_run):
 
 
 def test_the_events_say_what_was_found_and_decided(learned_run):
-    estimate, explored, *attempts, handed_over = learned_run.events
+    estimate, split, explored, before, probe, handed_over, afterwards = learned_run.events
     assert estimate is learned_run.estimate
-    fits, probes = attempts[::2], attempts[1::2]
-    names = [event.event for event in (explored, *fits, *probes, handed_over)]
-    number = len(probes)
-    assert names == ["Explored", *["Fitted"] * number, *["Probed"] * number, "HandedOver"]
+    names = [event.event for event in (split, explored, before, probe, handed_over, afterwards)]
+    assert names == ["Split", "Explored", "Covered", "Probed", "HandedOver", "Covered"]
+    assert (split.inputs, split.dim, split.has_exact_part) == (3, 3, False)
     assert explored.descent_steps > 0
-    assert explored.draws == learned_run.warmup_draws.shape[1]
-    assert explored.rhat < 1.1
-    assert [fit.attempt for fit in fits] == [probe.attempt for probe in probes] == [*range(number)]
-    assert 0 < fits[0].predicted_acceptance <= 1
-    assert np.isnan([fit.predicted_acceptance for fit in fits[1:]]).all()
-    assert all(probe.acceptance < 0.8 for probe in probes[:-1])
-    assert 0.8 <= probes[-1].acceptance <= 1
-    for probe in probes:
-        assert probe.worst_chain <= probe.acceptance
-        assert probe.after == explored.draws
-        assert not probe.reused
+    assert 1 <= explored.rounds <= Policy().most_rounds
+    assert explored.points >= 32 * explored.rounds
+    assert 0.8 < explored.acceptance <= 1
+    assert explored.rhat < 1.5
+    for covered in (before, afterwards):
+        assert 0 <= covered.mass <= covered.bound < Policy().largest_uncovered
+        assert covered.points == Policy().coverage_points
+        assert covered.temperature > 1
+    assert probe.worst_chain <= probe.acceptance <= 1
+    assert not probe.reused
     by_learned = learned_run.stats["component"] == 0
-    assert handed_over.step_size == learned_run.stats["step_size"][by_learned].max()
-    assert handed_over.num_steps == learned_run.stats["n_steps"][by_learned].max()
+    np.testing.assert_allclose(
+        handed_over.step_size, learned_run.stats["step_size"][by_learned], rtol=1e-12
+    )
     assert handed_over.true_share == Policy().true_share
 
 
 def test_the_whole_of_it_is_printed_a_line_for_each_event_and_phase(learned_run):
     lines = str(learned_run).splitlines()
     story = learned_run.story
-    assert len(story) == 3 + 2 * len(learned_run.events_of("Probed"))
+    assert len(story) == len(learned_run.events)
     assert len(lines) == 1 + len(story) + 1 + 4
     assert [line.strip() for line in lines[1:-5]] == list(story)
     rounds = learned_run.cost.sample.learned_gradients / 4
@@ -80,37 +81,42 @@ def test_the_whole_of_it_is_printed_a_line_for_each_event_and_phase(learned_run)
     assert [line.split()[0] for line in lines[-4:]] == ["warmup", "collect", "train", "sample"]
 
 
-def test_every_gradient_goes_into_the_gradient_data(learned_run):
-    """Those of the way down, of every round, and of the probe; starts of trajectories as well."""
-    spent = learned_run.cost.warmup.true_gradients + learned_run.cost.collect.true_gradients
+def test_the_gradient_data_are_what_the_truth_said_in_the_rounds(learned_run):
     data = learned_run.gradient_data
-    steps = (data.steps > 0).sum()
-    assert steps == pytest.approx(spent - 4, abs=0.02 * spent)  # a start per chain; divergences
+    (explored,) = learned_run.events_of("Explored")
+    assert len(data) <= explored.points <= learned_run.cost.collect.true_gradients
+    posterior = skewed()
+    expected = jax.vmap(posterior.potential_and_gradient)(jnp.asarray(data.positions))
+    np.testing.assert_allclose(data.potentials, expected[0], rtol=1e-10)
+    np.testing.assert_allclose(data.gradients, expected[1], rtol=1e-8, atol=1e-10)
+    assert data.weights.max() == 1
+    assert (data.weights > 0).all()
 
 
-def gradient_of(kernel, posterior):
-    """The gradient that the states of a kernel carry."""
-    if isinstance(kernel, TrueGradientHMC):
-        return posterior.gradient
-    return kernel.usual.gradient if isinstance(kernel, Mixture) else kernel.gradient
+def potential_and_gradient_of(kernel):
+    """The function whose values the states of a kernel carry."""
+    if isinstance(kernel, Mixture):
+        return kernel.usual.learned_potential_and_gradient
+    return kernel.potential_and_gradient
 
 
 def test_every_phase_starts_from_a_state_that_is_true_to_its_kernel():
     posterior = skewed()
-    run, phases = watched_run(posterior, 5, 4, LEARN)
-    probes, kept = len(run.events_of("Probed")), phases[-1]
-    assert probes > 0
-    types = [type(phase.kernel) for phase in phases]
-    rounds = len(phases) - probes - 1
-    assert types == [*[TrueGradientHMC] * rounds, *[ProbingHMC] * probes, Mixture]
+    _, phases = watched_run(posterior, 5, 4, LEARN)
+    *before, probe, kept = phases
+    assert {type(phase.kernel) for phase in before} == {SurrogateNoUTurn}
+    assert isinstance(probe.kernel, Mixture)
+    assert isinstance(kept.kernel, Mixture)
     for phase in phases:
         positions = jnp.asarray(phase.states.position)
-        potentials = jax.vmap(posterior.potential)(positions)
-        np.testing.assert_allclose(phase.states.potential, potentials, rtol=1e-10)
-        gradients = jax.vmap(gradient_of(phase.kernel, posterior))(positions)
-        np.testing.assert_allclose(phase.states.gradient, gradients, rtol=1e-8, atol=1e-10)
-    learned = jax.vmap(run.surrogate.gradient)(jnp.asarray(kept.states.position))
-    np.testing.assert_allclose(kept.states.gradient, learned, rtol=1e-8, atol=1e-10)
+        found, gradients = jax.vmap(potential_and_gradient_of(phase.kernel))(positions)
+        np.testing.assert_allclose(phase.states.gradient, gradients, rtol=1e-6, atol=1e-8)
+        learned = isinstance(phase.kernel, Mixture)
+        potentials = phase.states.learned_potential if learned else phase.states.potential
+        np.testing.assert_allclose(potentials, found, rtol=1e-6, atol=1e-8)
+    for phase in (probe, kept):
+        true = jax.vmap(posterior.potential)(jnp.asarray(phase.states.position))
+        np.testing.assert_allclose(phase.states.potential, true, rtol=1e-10)
     used = [
         (tuple(jax.random.key_data(phase.key).tolist()), number)
         for phase in phases
@@ -125,13 +131,13 @@ def test_the_cost_of_a_kept_draw_is_a_potential_and_now_and_then_a_true_gradient
     assert 0 < by_true.sum() < 0.02 * by_true.size
     assert cost.true_potentials == (~by_true).sum()
     steps = learned_run.stats["n_steps"]
-    look_beyond = 44  # at 32 points past the outermost draws and 4 for each coordinate
-    assert cost.true_gradients == steps[by_true].sum() + by_true.sum() + look_beyond
-    assert cost.learned_gradients == steps[~by_true].sum() + by_true.sum()
-    probes = 4 * 20 * len(learned_run.events_of("Probed"))  # one per proposal
-    before_learning = learned_run.cost.collect.true_gradients - probes
-    assert 0 < before_learning <= look_beyond
-    assert before_learning % 4 == 0
+    afterwards = cost.true_gradients - steps[by_true].sum() - by_true.sum()
+    rays = 44  # at 32 points past the outermost draws and 4 for each coordinate
+    hot, outward = Policy().coverage_points, afterwards - rays - Policy().coverage_points
+    assert hot == 64
+    assert outward % 32 == 0
+    assert 2 * 32 <= outward <= 9 * 32  # starts, and a few leapfrog steps of each
+    assert cost.learned_gradients > steps[~by_true].sum() + by_true.sum()
 
 
 def test_true_gradients_are_counted_as_they_are_made():
@@ -207,6 +213,28 @@ def test_a_negligible_mode_is_left_and_noted():
     assert note.text.startswith("2 of 4 chains")
     assert "initial_positions" in note.remedy
     assert (run.draws < 0).all()
+
+
+@dataclass(frozen=True)
+class AutoWithANormalSurrogate(Auto):
+    """The truth has been asked about one surrogate, and a normal one makes the draws."""
+
+    def prepare(self, posterior, starts, session):
+        prepared = super().prepare(posterior, starts, session)
+        zeros, curvature = np.zeros(posterior.dim), 1.5 * np.eye(posterior.dim)
+        normal = QuadraticPlusProcess().at_point(zeros, zeros, curvature)
+        surrogate = replace(prepared.parts["surrogate"], learned=normal)
+        parts = {**prepared.parts, "surrogate": surrogate}
+        states = session.begin(self.kernel(posterior, parts), prepared.states.position)
+        return replace(prepared, states=states, parts=parts)
+
+
+def test_places_that_the_surrogate_closes_off_are_noted_after_the_draws():
+    """A normal approximation of a skewed posterior, about which nobody has asked the truth."""
+    run = run_of(skewed(), 1000, AutoWithANormalSurrogate(way="learn"))
+    assert run.handed_over
+    assert "coverage" in kinds(run)
+    assert run.events_of("Covered")[-1].bound > run.events_of("Covered")[0].bound
 
 
 @pytest.mark.parametrize("way", ["learn", "nuts"])

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 from nnghmc import Posterior, from_callable, from_log_density
-from nnghmc.errors import PosteriorError
 from nnghmc.model.split import Split
 
 ROWS, COLUMNS, GROUPS = 200, 5, 8
@@ -183,7 +182,34 @@ def test_data_are_inputs_of_compiled_code():
     assert any(np.size(leaf) == ROWS * COLUMNS for leaf in jax.tree.leaves(split))
 
 
-def test_a_function_outside_jax_cannot_be_split():
+def test_a_function_outside_jax_is_expensive_as_a_whole():
     posterior = from_callable(lambda q: (-0.5 * q @ q, -q), np.zeros(2))
-    with pytest.raises(PosteriorError, match="only a log density in JAX can be split"):
-        posterior.split()
+    split, position = posterior.split(), jnp.array([1.0, 2.0])
+    assert (split.num_inputs, split.has_exact_part) == (2, False)
+    np.testing.assert_array_equal(split.inputs(position), position)
+    assert split.exact(position) == 0
+    value, gradient = split.with_function(position, split.expensive_and_gradient)
+    assert value == 2.5
+    np.testing.assert_array_equal(gradient, position)
+
+
+def test_a_split_is_found_once():
+    posterior = non_centred()
+    assert posterior.split() is posterior.split()
+
+
+def test_any_function_can_stand_for_the_expensive_one(case):
+    """Its value and its gradient are pulled back through the map from parameters to inputs."""
+    posterior, split, _ = case
+
+    def waves(inputs):
+        return jnp.sum(jnp.sin(inputs)) + inputs[0] * inputs[-1]
+
+    def composed(position):
+        return split.exact(position) + waves(split.inputs(position))
+
+    position = jnp.asarray(np.random.default_rng(3).normal(size=posterior.dim))
+    found = split.with_function(position, jax.value_and_grad(waves))
+    expected = jax.value_and_grad(composed)(position)
+    for part, other in zip(found, expected, strict=True):
+        np.testing.assert_allclose(part, other, rtol=1e-10, atol=1e-12)

@@ -90,6 +90,17 @@ def test_the_remedy_is_one_that_the_method_allows(remedies):
     assert ("step_size" in note.remedy) is (remedies is OWN_TUNING)
 
 
+def test_a_divergence_now_and_then_is_noted_unless_the_truth_has_been_asked_there():
+    draws = np.random.default_rng(0).normal(size=(4, 1000, 2))
+    for number, remedies, noted in (
+        (1, TRUE_GRADIENT, True),
+        (8, LEARNED_GRADIENT, False),
+        (9, LEARNED_GRADIENT, True),
+    ):
+        found = notes_on(draws, stats_like(draws, diverging=number), remedies=remedies)
+        assert ("divergences" in found) == noted
+
+
 def test_low_acceptance_and_divergences_are_noted():
     draws = normal_draws()
     notes = notes_on(draws, stats_like(draws, acceptance=0.1, diverging=3))

@@ -136,7 +136,7 @@ def test_a_missing_folder_raises_a_clear_error(surrogate, tmp_path):
         surrogate.save(tmp_path / "nowhere" / "learned.surrogate")
 
 
-FIELDS = ("positions", "potentials", "gradients", "chains", "trajectories", "steps")
+FIELDS = ("positions", "potentials", "gradients", "chains", "trajectories", "steps", "weights")
 
 
 def assert_same_data(found, expected):

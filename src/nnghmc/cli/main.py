@@ -271,7 +271,7 @@ def _reproduce(name: str, full: bool, seed: int, progress: bool, folder: Path | 
 
 
 def _unless_interrupted(work: Callable[[], Done]) -> Done:
-    """Return the result of `work`; Ctrl-C prints a word and ends with an exit code."""
+    """Return the result of `work`; Ctrl-C prints "interrupted" and ends with an exit code."""
     try:
         return work()
     except KeyboardInterrupt:

@@ -8,6 +8,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any, ClassVar
 
+from nnghmc.platform.text import counted
+
 PACKAGE = __name__.partition(".")[0]
 
 
@@ -102,23 +104,31 @@ class Note(Event):
 
 @dataclass(frozen=True)
 class HandedOver(Event):
-    """The learned gradient takes over from the true one.
+    """What was learned takes over from the true gradient.
 
     Attributes:
         step_size: largest leapfrog step size.
-        num_steps: largest number of steps per trajectory.
+        num_steps: largest number of steps per trajectory; NUTS chooses it itself.
         true_share: fraction of the kept draws that follow the true gradient.
+        transitions: number of transitions of NUTS on the surrogate posterior per draw; 0 for HMC
+            along the learned gradient.
     """
 
     step_size: float
     num_steps: int
     true_share: float = 0.0
+    transitions: int = 0
 
     def __str__(self) -> str:
         words = (
             f"the learned gradient takes over: step size {self.step_size:.2g}, up to "
             f"{self.num_steps} steps per draw"
         )
+        if self.transitions:
+            words = (
+                f"the surrogate takes over: {counted(self.transitions, 'transition')} of NUTS on "
+                f"the surrogate posterior per draw, step size {self.step_size:.2g}"
+            )
         if self.true_share:
             words += f"; {self.true_share:.1%} of the draws follow the true gradient"
         return words

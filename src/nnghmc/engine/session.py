@@ -117,6 +117,10 @@ class Session:
             key = jax.random.fold_in(key, number)
         return key
 
+    def generator(self, name: str, *numbers: int) -> np.random.Generator:
+        """Return a generator of NumPy for a random stream, which needs no compilation."""
+        return np.random.default_rng(np.asarray(jax.random.key_data(self.key(name, *numbers))))
+
     def record(self, event: Event) -> None:
         """Add an event to those of the run."""
         self.events.append(event)
@@ -156,15 +160,18 @@ class Session:
 
     def evaluate(
         self, name: str, function: Callable[[Array], Any], positions: Any, *, quick: bool = True
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """Return potentials and gradients at the positions of all chains, and remember them."""
+    ) -> tuple[np.ndarray, ...]:
+        """Return what a function, such as a potential with its gradient, gives at each position.
+
+        The result is remembered.
+        """
 
         def compute() -> tuple[np.ndarray, ...]:
             found = evaluate_all(function, jnp.asarray(positions), quick=quick)
             return tuple(np.asarray(part) for part in found)
 
-        potentials, gradients = self.once(name, compute)
-        return potentials, gradients
+        result: tuple[np.ndarray, ...] = self.once(name, compute)
+        return result
 
     def begin(
         self, kernel: Kernel, positions: Any, potentials: Any = None, *, quick: bool = True

@@ -12,7 +12,7 @@ from nnghmc.kernels.leapfrog import Path
 from nnghmc.model.posterior import PotentialAndGradientFn
 from nnghmc.surrogates.data import GradientData
 
-Evaluate = Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]]
+Evaluate = Callable[[np.ndarray], tuple[np.ndarray, ...]]
 """Positions of all chains -> their potentials and gradients."""
 
 

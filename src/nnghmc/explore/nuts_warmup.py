@@ -7,7 +7,6 @@ averaging; the mass matrix after every window, from positions and gradients of t
 from dataclasses import dataclass, field
 from typing import Any
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 
@@ -23,8 +22,6 @@ from nnghmc.surrogates.data import GradientData
 
 WINDOWS = (5, 5, 10, 15, 25, 50, 80, 100)
 """Draws per chain of each window."""
-WINDOWS_IN_TYPICAL_SET = (10, 20, 40, 50)
-"""Draws per chain of each window, for chains that start in the typical set."""
 FURTHER_WINDOWS = (50,) * 6
 """Draws per chain of each window that follows while the chains disagree."""
 CHAINS_TO_POOL = 4
@@ -97,16 +94,20 @@ class NutsWarmup:
 
 
 def approach(
-    session: Session, potential_and_gradient: PotentialAndGradientFn, states: HMCState
+    session: Session,
+    potential_and_gradient: PotentialAndGradientFn,
+    states: HMCState,
+    arrival: Arrival | None = None,
 ) -> NutsWarmup:
-    """Take the chains downhill, and spread them around where they arrive."""
+    """Take the chains downhill, unless they have arrived, and spread them around that place."""
 
-    def evaluate(positions: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def evaluate(positions: np.ndarray) -> tuple[np.ndarray, ...]:
         with session.timed("warmup") as cost:
             cost.true_gradients += len(positions)
             return session.evaluate("approach", potential_and_gradient, positions)
 
-    arrival = descend(evaluate, states)
+    if arrival is None:
+        arrival = descend(evaluate, states)
     matrix = usable_matrix(arrival.inverse_mass_matrix)
     states = _spread(arrival, matrix, evaluate, session)
     step_size = FIRST_STEP_SIZE * states.position.shape[1] ** -0.25
@@ -123,6 +124,13 @@ def usable_matrix(matrix: np.ndarray) -> np.ndarray:
     return matrix + 1e-10 * np.diag(diagonal)
 
 
+def coloured(noise: np.ndarray, covariance: np.ndarray) -> np.ndarray:
+    """Turn rows of standard normal noise into rows with this covariance, or these variances."""
+    if covariance.ndim == 1:
+        return np.asarray(noise * np.sqrt(covariance))
+    return np.asarray(noise @ np.linalg.cholesky(covariance).T)
+
+
 def _spread(arrival: Arrival, matrix: np.ndarray, evaluate: Any, session: Session) -> HMCState:
     """Draw a start for each chain from the normal approximation around where it arrived.
 
@@ -130,9 +138,7 @@ def _spread(arrival: Arrival, matrix: np.ndarray, evaluate: Any, session: Sessio
     """
     ends = np.asarray(arrival.states.position)
     dim = ends.shape[1]
-    words = np.asarray(jax.random.key_data(session.key("approach")))
-    away = np.random.default_rng(words).normal(size=ends.shape)
-    away = away * np.sqrt(matrix) if matrix.ndim == 1 else away @ np.linalg.cholesky(matrix).T
+    away = coloured(session.generator("approach").normal(size=ends.shape), matrix)
     highest = np.asarray(arrival.states.potential) + 2 * dim + 10
     for _ in range(SHORTENINGS):
         potentials, gradients = evaluate(ends + away)
@@ -150,7 +156,6 @@ def warm_up_nuts(
     target_acceptance: float,
     careful_acceptance: float,
     *,
-    in_typical_set: bool = False,
     quick: bool,
 ) -> NutsWarmup:
     """Make windows of NUTS, and adapt to each of them.
@@ -159,20 +164,19 @@ def warm_up_nuts(
     has diverged in the later half of the windows. The last window adapts the step size alone.
     """
     longer = -(-CHAINS_TO_POOL // len(warmup.states.position))
-    windows = WINDOWS_IN_TYPICAL_SET if in_typical_set else WINDOWS
-    session.reporter.begin("warmup", longer * sum(windows))
+    session.reporter.begin("warmup", longer * sum(WINDOWS))
     first, target, next_target = 0, target_acceptance, target_acceptance
-    for number, size in enumerate((*windows, *FURTHER_WINDOWS)):
+    for number, size in enumerate((*WINDOWS, *FURTHER_WINDOWS)):
         settled = target == next_target
-        if session.stopped or (number >= len(windows) and settled and warmup.converged):
+        if session.stopped or (number >= len(WINDOWS) and settled and warmup.converged):
             break
         target = next_target
         kernel = NoUTurn(potential_and_gradient, warmup.tuning, target)
         _make_window(session, kernel, warmup, range(first, first + longer * size), quick)
         first += longer * size
-        if 2 * number >= len(windows) and warmup.diverged:
+        if 2 * number >= len(WINDOWS) and warmup.diverged:
             next_target = max(target, careful_acceptance)
-        if number < len(windows) - 1:
+        if number < len(WINDOWS) - 1:
             warmup.adapt_matrix()
     return warmup
 

@@ -4,7 +4,6 @@ import warnings
 from dataclasses import dataclass
 from typing import Any
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
@@ -75,9 +74,7 @@ class ChainStarts:
     def _around_initial(self, session: Session) -> tuple[HMCState, np.ndarray]:
         """Return spread states, and a mask of chains whose density and gradient are finite."""
         initial = self.posterior.initial
-        words = np.asarray(jax.random.key_data(session.key("start")))
-        generator = np.random.default_rng(words)  # NumPy's generator needs no compilation
-        away = generator.uniform(-1.0, 1.0, size=(self.chains, *initial.shape))
+        away = session.generator("start").uniform(-1.0, 1.0, size=(self.chains, *initial.shape))
         for _ in range(TRIES):
             positions = jnp.asarray(np.asarray(initial) + away, initial.dtype)
             found = evaluate_all(self.posterior.potential_and_gradient, positions, quick=True)

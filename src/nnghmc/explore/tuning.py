@@ -19,7 +19,7 @@ from nnghmc.explore.adaptation import as_tuning
 from nnghmc.kernels.dynamics import Stops, follow_trajectory
 from nnghmc.kernels.tuning import Tuning
 from nnghmc.platform.compilation import compiled
-from nnghmc.surrogates import Learned
+from nnghmc.surrogates import Learned, SurrogatePosterior
 
 STEP_COST = 0.01
 """Cost of a learned step relative to the rest of a draw. It is fixed rather than measured, so that
@@ -54,7 +54,7 @@ class LearnedTuning(NamedTuple):
 
 
 def tune_on_learned(
-    learned: Learned,
+    learned: Learned | SurrogatePosterior,
     positions: np.ndarray,
     inverse_mass_matrix: np.ndarray,
     key: PRNGKeyArray,
@@ -155,7 +155,7 @@ def _effective_draws_per_draw(starts: np.ndarray, ends: np.ndarray) -> np.ndarra
 
 @compiled
 def _simulate_all(
-    learned: Learned,
+    learned: Learned | SurrogatePosterior,
     starts: Array,
     inverse_mass_matrix: Array,
     step_size: Array,

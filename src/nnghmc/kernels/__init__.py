@@ -1,10 +1,10 @@
 """Kernels: one Markov transition each, (key, state) -> (state, info)."""
 
 from nnghmc.kernels.base import Evaluations, Kernel
-from nnghmc.kernels.hmc import HMCInfo, HMCState, hmc, probing_hmc, true_gradient_hmc
+from nnghmc.kernels.hmc import HMCInfo, HMCState, hmc, true_gradient_hmc
 from nnghmc.kernels.leapfrog import simulate
 from nnghmc.kernels.mixture import Mixture
-from nnghmc.kernels.nuts import NoUTurn, nuts
+from nnghmc.kernels.nuts import NoUTurn, SurrogateNoUTurn, nuts
 from nnghmc.kernels.stochastic import (
     MetropolisSGHMCKernel,
     NaiveSGHMCKernel,
@@ -16,7 +16,7 @@ from nnghmc.kernels.stochastic import (
     sgld,
 )
 from nnghmc.kernels.surrogate_transition import SurrogateTransition
-from nnghmc.kernels.trajectories import LearnedGradientHMC, ProbingHMC, TrueGradientHMC
+from nnghmc.kernels.trajectories import LearnedGradientHMC, TrueGradientHMC
 from nnghmc.kernels.tuning import Tuning
 
 __all__ = [
@@ -29,9 +29,9 @@ __all__ = [
     "Mixture",
     "NaiveSGHMCKernel",
     "NoUTurn",
-    "ProbingHMC",
     "SGHMCKernel",
     "SGLDKernel",
+    "SurrogateNoUTurn",
     "SurrogateTransition",
     "TrueGradientHMC",
     "Tuning",
@@ -39,7 +39,6 @@ __all__ = [
     "metropolis_sghmc",
     "naive_sghmc",
     "nuts",
-    "probing_hmc",
     "sghmc",
     "sgld",
     "simulate",

@@ -120,35 +120,6 @@ def true_gradient_hmc(
     return SamplingAlgorithm(init, step)
 
 
-def probing_hmc(
-    potential_and_gradient: Field,
-    gradient: Callable[[Array], Array],
-    step_size: Jittered[float],
-    num_steps: Jittered[int],
-    inverse_mass_matrix: MetricTypes,
-) -> SamplingAlgorithm:
-    """Return HMC with the draws of `hmc(U, gradient, ...)` and the true gradient at proposals.
-
-    `info.path` has one row, the proposal, whether it is accepted or not. These are gradient data
-    from where trajectories along `gradient` actually go, at one evaluation per draw.
-    """
-
-    def init(position: Array, rng_key: PRNGKeyArray | None = None) -> HMCState:
-        return HMCState(position, potential_and_gradient(position)[0], gradient(position))
-
-    metric = default_metric(inverse_mass_matrix)
-    follow = _along(gradient_alone(gradient), lambda end: end.logdensity, metric)
-
-    def propose(launch: Launch) -> tuple[HMCState, Array, Path]:
-        (position, _, learned), momentum, _ = follow(launch)
-        potential, true = potential_and_gradient(position)
-        path = Path(position[jnp.newaxis], potential[jnp.newaxis], true[jnp.newaxis])
-        return HMCState(position, potential, learned), momentum, path
-
-    step = metropolis_transition(propose, metric, (step_size, num_steps), DIVERGENCE_THRESHOLD)
-    return SamplingAlgorithm(init, step)
-
-
 def _along(
     field: Field,
     potential_at: Callable[[IntegratorState], Array],

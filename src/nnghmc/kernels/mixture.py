@@ -84,5 +84,5 @@ class Mixture(Kernel):
 
     @property
     def entering(self) -> Evaluations:
-        """The evaluations of entering the usual kernel."""
+        """The evaluations that `init` of the usual kernel takes if the potential is known."""
         return self.usual.entering

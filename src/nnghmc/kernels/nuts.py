@@ -180,5 +180,18 @@ class NoUTurn(TrajectoryKernel):
 
     @property
     def entering(self) -> Evaluations:
-        """The evaluations of entering the kernel: one true gradient."""
+        """The evaluations that `init` takes if the potential is known: one true gradient."""
         return Evaluations(true_gradients=1)
+
+
+class SurrogateNoUTurn(NoUTurn):
+    """The no-U-turn sampler on the surrogate posterior, which takes no true evaluation."""
+
+    def evaluations(self, statistics: Statistics) -> Evaluations:
+        """Return the evaluations: one learned gradient per step."""
+        return Evaluations(learned_gradients=num_steps(statistics))
+
+    @property
+    def entering(self) -> Evaluations:
+        """The evaluations that `init` takes if the potential is known: one learned gradient."""
+        return Evaluations(learned_gradients=1)

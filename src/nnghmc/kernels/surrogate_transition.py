@@ -3,7 +3,8 @@
 A transition of NUTS that leaves the surrogate posterior π̃ ∝ exp(-Ũ) unchanged, and is reversible,
 proposes a position. It is accepted with probability min(1, w(q') / w(q)), where w = exp(Ũ - U).
 That is a Metropolis-Hastings test, so the draws come from exp(-U), whatever Ũ is. A draw takes one
-true potential, and the errors of the integrator cost no acceptance of the true test.
+true potential, and the errors of the integrator cost no acceptance of the true test. Several
+transitions in a row are reversible too, so they can make one proposal.
 
 BlackJAX's NUTS is reversible. A trajectory is as likely to be built from any of its points, and
 within it the choice of the next point satisfies detailed balance: it goes from one half of a
@@ -14,12 +15,14 @@ point there in proportion to its weight.
 from collections.abc import Callable
 from typing import NamedTuple
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 from blackjax.base import SamplingAlgorithm
 from blackjax.mcmc.metrics import MetricTypes, default_metric
+from blackjax.mcmc.nuts import NUTSInfo
 from blackjax.mcmc.proposal import static_binomial_sampling
-from jaxtyping import Array, Float, PRNGKeyArray
+from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
 from nnghmc.kernels.hmc import HMCInfo, HMCState
 from nnghmc.kernels.leapfrog import Field, Path
@@ -40,20 +43,67 @@ class SurrogateState(NamedTuple):
     learned_potential: Float[Array, ""]
 
 
+class _Proposed(NamedTuple):
+    """The result of several transitions of NUTS in a row.
+
+    `num_steps` counts the steps of all transitions, and `is_divergent` says whether any of them
+    diverged. Everything else is that of the last transition.
+    """
+
+    end: HMCState
+    momentum: Float[Array, " dim"]
+    energy: Float[Array, ""]
+    step_size: Float[Array, ""]
+    num_steps: Int[Array, ""]
+    is_divergent: Bool[Array, ""]
+
+    @classmethod
+    def nothing(cls, state: HMCState) -> "_Proposed":
+        zero = jnp.zeros((), state.position.dtype)
+        steps, divergent = jnp.zeros((), jnp.int32), jnp.asarray(False)
+        return cls(state, jnp.zeros_like(state.position), zero, zero, steps, divergent)
+
+
+def _several(
+    trajectory: Callable[[PRNGKeyArray, HMCState], tuple[HMCState, NUTSInfo, Array]],
+    transitions: Array | int,
+) -> Callable[[PRNGKeyArray, HMCState], _Proposed]:
+    """Return a proposal that makes some transitions of NUTS in a row."""
+
+    def propose(key: PRNGKeyArray, state: HMCState) -> _Proposed:
+        def again(number: Array, made: _Proposed) -> _Proposed:
+            end, found, size = trajectory(jax.random.fold_in(key, number), made.end)
+            return _Proposed(
+                end,
+                momentum=found.momentum,
+                energy=found.energy,
+                step_size=jnp.asarray(size, state.position.dtype),
+                num_steps=made.num_steps + found.num_integration_steps,
+                is_divergent=made.is_divergent | found.is_divergent,
+            )
+
+        return jax.lax.fori_loop(0, transitions, again, _Proposed.nothing(state))
+
+    return propose
+
+
 def surrogate_transition(
     potential: Callable[[Array], Array],
     learned_potential_and_gradient: Field,
     step_size: Jittered[float],
     num_steps: Jittered[int],
     inverse_mass_matrix: MetricTypes,
+    transitions: Array | int = 1,
 ) -> SamplingAlgorithm:
     """Return the surrogate transition, with draws from exp(-potential).
 
-    `num_steps` is ignored, because NUTS finds it. The energy errors in the information are changes
-    of U - Ũ. A divergence is one of NUTS on the surrogate posterior.
+    `num_steps` is ignored, because NUTS finds it. `transitions` is the number of transitions of
+    NUTS per proposal. The energy errors in the information are changes of U - Ũ. A divergence is
+    one of NUTS on the surrogate posterior.
     """
     metric = default_metric(inverse_mass_matrix)
-    propose = no_u_turn(learned_potential_and_gradient, step_size, num_steps, metric)
+    trajectory = no_u_turn(learned_potential_and_gradient, step_size, num_steps, metric)
+    propose = _several(trajectory, transitions)
 
     def init(position: Array, rng_key: PRNGKeyArray | None = None) -> SurrogateState:
         learned, gradient = learned_potential_and_gradient(position)
@@ -62,7 +112,8 @@ def surrogate_transition(
     def step(rng_key: PRNGKeyArray, state: SurrogateState) -> tuple[SurrogateState, HMCInfo]:
         propose_key, accept_key = jax.random.split(rng_key)
         start = HMCState(state.position, state.learned_potential, state.gradient)
-        end, found, size = propose(propose_key, start)
+        found = propose(propose_key, start)
+        end = found.end
         true = potential(end.position)
         proposal = SurrogateState(end.position, true, end.gradient, end.potential)
         start_excess = state.potential - state.learned_potential
@@ -81,8 +132,8 @@ def surrogate_transition(
             energy=jnp.where(is_accepted, found.energy + end_excess, start_energy),
             energy_error=jnp.where(is_accepted, change, 0.0),
             proposed_energy_error=change,
-            step_size=jnp.asarray(size, change.dtype),
-            num_integration_steps=jnp.asarray(found.num_integration_steps, jnp.int32),
+            step_size=found.step_size,
+            num_integration_steps=found.num_steps,
             path=Path.empty(0, state.position),
         )
         return after, info
@@ -96,13 +147,18 @@ class SurrogateTransition(SurrogateKernel):
     potential: Callable[[Array], Array]
     learned_potential_and_gradient: Field
     tuning: Tuning
+    transitions: Int[Array, ""] | int = eqx.field(
+        converter=lambda number: jnp.asarray(number, jnp.int32), default=1
+    )
 
     def algorithm(
         self, step_size: Jittered[float], num_steps: Jittered[int], metric: MetricTypes
     ) -> SamplingAlgorithm:
         """Return the surrogate transition, which ignores the number of steps."""
         field = self.learned_potential_and_gradient
-        return surrogate_transition(self.potential, field, step_size, num_steps, metric)
+        return surrogate_transition(
+            self.potential, field, step_size, num_steps, metric, self.transitions
+        )
 
     def init(self, position: Array, potential: Array | None = None) -> SurrogateState:
         """Return the state of one chain, with the learned potential and gradient."""

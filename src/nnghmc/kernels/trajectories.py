@@ -1,4 +1,4 @@
-"""Kernels that follow trajectories: standard HMC, HMC along a learned gradient, and a probe."""
+"""Kernels that follow trajectories: standard HMC, and HMC along a learned gradient."""
 
 import abc
 from collections.abc import Callable
@@ -11,7 +11,7 @@ from blackjax.mcmc.metrics import MetricTypes, default_metric
 from jaxtyping import Array, PRNGKeyArray, PyTree
 
 from nnghmc.kernels.base import Evaluations, Kernel, Statistics, Transition, number_of_draws
-from nnghmc.kernels.hmc import HMCInfo, HMCState, hmc, probing_hmc, true_gradient_hmc
+from nnghmc.kernels.hmc import HMCInfo, HMCState, hmc, true_gradient_hmc
 from nnghmc.kernels.leapfrog import Field, Path
 from nnghmc.kernels.tuning import Jittered, Tuning
 
@@ -90,7 +90,7 @@ class SurrogateKernel(TrajectoryKernel):
 
     @property
     def entering(self) -> Evaluations:
-        """The evaluations of entering the kernel: one learned gradient."""
+        """The evaluations that `init` takes if the potential is known: one learned gradient."""
         return Evaluations(learned_gradients=1)
 
 
@@ -147,40 +147,5 @@ class TrueGradientHMC(TrajectoryKernel):
 
     @property
     def entering(self) -> Evaluations:
-        """The evaluations of entering the kernel: one true gradient."""
+        """The evaluations that `init` takes if the potential is known: one true gradient."""
         return Evaluations(true_gradients=1)
-
-
-class ProbingHMC(TrajectoryKernel):
-    """HMC along a learned gradient that evaluates the true gradient at every proposal."""
-
-    potential_and_gradient: Field
-    gradient: Callable[[Array], Array]
-    tuning: Tuning
-
-    def algorithm(
-        self, step_size: Jittered[float], num_steps: Jittered[int], metric: MetricTypes
-    ) -> SamplingAlgorithm:
-        """Return HMC that records the true gradient of its proposals."""
-        return probing_hmc(self.potential_and_gradient, self.gradient, step_size, num_steps, metric)
-
-    def init(self, position: Array, potential: Array | None = None) -> HMCState:
-        """Return the state of one chain, with the learned gradient."""
-        known = self.potential_and_gradient(position)[0] if potential is None else potential
-        return HMCState(position, known, self.gradient(position))
-
-    def evaluations(self, statistics: Statistics) -> Evaluations:
-        """Return the evaluations: one true gradient per draw and one learned gradient per step."""
-        return Evaluations(
-            true_gradients=number_of_draws(statistics), learned_gradients=num_steps(statistics)
-        )
-
-    @property
-    def recorded_positions(self) -> int:
-        """The number of positions recorded per draw: one, the proposal."""
-        return 1
-
-    @property
-    def entering(self) -> Evaluations:
-        """The evaluations of entering the kernel: one learned gradient."""
-        return Evaluations(learned_gradients=1)

@@ -7,11 +7,14 @@ from nnghmc.engine.events import Note
 from nnghmc.engine.history import History
 from nnghmc.engine.method import Method, Prepared, Starts
 from nnghmc.engine.session import Session
+from nnghmc.engine.statistics import LEAST_DRAWS_FOR_TAILS
 from nnghmc.errors import instance_of, one_of
-from nnghmc.kernels import Kernel, LearnedGradientHMC, Mixture, NoUTurn, TrueGradientHMC
+from nnghmc.explore.rounds.afterwards import examine_afterwards
+from nnghmc.kernels import Kernel, NoUTurn
 from nnghmc.methods.automatic_preparation import AutomaticPreparation
-from nnghmc.methods.learning import as_model, checked_surrogate, titled
-from nnghmc.methods.nuts import note_heavy_tails
+from nnghmc.methods.events import covered
+from nnghmc.methods.learning import as_model, automatic_kernel, checked_surrogate, titled
+from nnghmc.methods.nuts import MOST_DRAWS_FOR_TAILS, note_heavy_tails
 from nnghmc.methods.payoff import Estimate
 from nnghmc.methods.policy import Policy
 from nnghmc.methods.settings import setting
@@ -31,8 +34,8 @@ class Auto(Method):
     Args:
         network: model that learns the gradient, such as `GradientMLP(100)`, or its name.
         surrogate: surrogate from an earlier fit, to these data or others, under this prior or
-            another. It is tuned and probed in place of a new one. If the probe accepts too little,
-            the gradient is learned again.
+            another. The truth is asked about it in place of a new one. If the truth agrees, it is
+            tuned and probed; otherwise a surrogate is learned anew.
         way: "estimate" decides by measured times whether to learn; "learn" always tries to learn,
             and "nuts" always uses NUTS.
         estimate: expected times of the run, from `nnghmc.estimate`; None measures them. With an
@@ -43,7 +46,7 @@ class Auto(Method):
     title: ClassVar[str] = "automatic"
     adaptive: ClassVar[bool] = True
     network: GradientModel | str = setting(
-        "default", "Model that learns the gradient; mlp is the paper's network.", kind="network"
+        "process", "Model that learns the gradient; mlp is the paper's network.", kind="network"
     )
     surrogate: Surrogate | None = setting(
         None, "Surrogate file of an earlier run, used instead of learning.", kind="surrogate"
@@ -76,15 +79,10 @@ class Auto(Method):
         return AutomaticPreparation(self, posterior, session).run(starts)
 
     def kernel(self, posterior: Posterior, parts: Parts) -> Kernel:
-        """Return HMC along a mixture of learned and true gradient if it was learned, or NUTS."""
+        """Return a mixture of surrogate transitions and HMC along the true gradient, or NUTS."""
         if not parts["handed_over"]:
             return NoUTurn(posterior.potential_and_gradient, parts["tuning"])
-        gradient = parts["surrogate"].learned.gradient
-        return Mixture(
-            LearnedGradientHMC(posterior.potential, gradient, parts["tuning"]),
-            TrueGradientHMC(posterior.potential_and_gradient, parts["true_tuning"]),
-            self.policy.true_share,
-        )
+        return automatic_kernel(posterior, parts, self.policy.true_share)
 
     def describe(self, parts: Parts) -> str:
         """Return the name of the method that made the kept draws."""
@@ -93,16 +91,52 @@ class Auto(Method):
     def look_back(
         self, posterior: Posterior, parts: Parts, kept: History, session: Session
     ) -> None:
-        """Note an acceptance far below that of the probe, and tails without a variance."""
+        """Note what the kept draws show: acceptance that fell, places closed off, heavy tails."""
         before, now = parts["probed_acceptance"], kept.worst_acceptance
         if now < before - self.policy.largest_fall:
-            session.record(
-                Note(
-                    "acceptance fell",
-                    f"acceptance fell from {before:.2f} in the probe to {now:.2f} in a chain that "
-                    "went where the gradient was not learned; the draws are exact, but have a "
-                    "smaller effective sample size",
-                    'run again with another seed, or with method="nuts"',
-                )
-            )
+            session.record(_acceptance_fell(before, now))
+        if parts["handed_over"] and kept.size >= LEAST_DRAWS_FOR_TAILS and not session.stopped:
+            self._look_beyond(posterior, parts, kept, session)
         note_heavy_tails(posterior, kept, session, self.policy)
+
+    def _look_beyond(
+        self, posterior: Posterior, parts: Parts, kept: History, session: Session
+    ) -> None:
+        """Ask the truth beyond the kept draws, and note places that the surrogate closes off."""
+        surrogate = parts["surrogate"].on(posterior)
+        if not surrogate.conservative:
+            return
+        draws, potentials = kept.spread(MOST_DRAWS_FOR_TAILS)
+        points, tuning = self.policy.coverage_points, parts["tuning"]
+        examined = examine_afterwards(
+            posterior, surrogate, tuning, draws, potentials, points, session
+        )
+        if examined is None:
+            return
+        cover, closed = examined
+        session.record(covered(cover))
+        if closed > self.policy.largest_closed_off_at_the_end:
+            session.record(_closed_off(f"at {closed:.1%} of the points beyond the outermost draws"))
+        elif cover.bound > self.policy.largest_uncovered_at_the_end:
+            session.record(_closed_off(f"for {cover.mass:.1%} of the posterior"))
+
+
+def _acceptance_fell(before: float, now: float) -> Note:
+    """Return the note on an acceptance far below that of the probe."""
+    return Note(
+        "acceptance fell",
+        f"acceptance fell from {before:.2f} in the probe to {now:.2f} in a chain that went where "
+        "the gradient was not learned; the draws are exact, but have a smaller effective sample "
+        "size",
+        'run again with another seed, or with method="nuts"',
+    )
+
+
+def _closed_off(where: str) -> Note:
+    """Return the note on a surrogate that keeps the chains out of places with mass."""
+    return Note(
+        "coverage",
+        f"the surrogate is wrong {where}, so the chains may hardly visit places that hold "
+        "probability mass, and standard deviations may be too small",
+        'run again with another seed, or with method="nuts"',
+    )

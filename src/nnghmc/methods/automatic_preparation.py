@@ -1,28 +1,37 @@
-"""Prepares the automatic run: explores, learns, probes and decides before the first kept draw."""
+"""Prepares the automatic run: explores on the surrogate, probes and decides."""
 
-from collections.abc import Sequence
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
 from nnghmc.engine.events import HandedOver
-from nnghmc.engine.history import Draws, History
+from nnghmc.engine.history import History
 from nnghmc.engine.method import Prepared, Starts
 from nnghmc.engine.session import Session
 from nnghmc.errors import GradientDataError
-from nnghmc.explore.assessment import assess_tuning
-from nnghmc.explore.coverage import Rays, follow_rays
-from nnghmc.explore.nuts_warmup import NutsWarmup, usable_matrix
-from nnghmc.explore.rounds import Bulk, find_bulk
+from nnghmc.explore.adaptation import MOST_STEPS, QUARTER_PERIOD, as_tuning
+from nnghmc.explore.descent import Arrival
+from nnghmc.explore.fitting import fit_remembered
+from nnghmc.explore.rounds.exploration import RHAT_OF_SEPARATE_MODES, Aim, Exploration, Round
 from nnghmc.explore.tuning import tune_on_learned
-from nnghmc.kernels import HMCState, ProbingHMC, Tuning
-from nnghmc.methods.events import Explored, FellBack, Fitted, Probed
-from nnghmc.methods.learning import as_model, fit_remembered
+from nnghmc.kernels import HMCState, Tuning
+from nnghmc.methods.events import Explored, FellBack, Fitted, Probed, Split, covered
+from nnghmc.methods.learning import as_model, automatic_kernel
 from nnghmc.methods.nuts import expect, local_mode, prepare_nuts
 from nnghmc.methods.payoff import Estimate
 from nnghmc.methods.policy import Policy
 from nnghmc.model.posterior import Posterior
-from nnghmc.surrogates import GradientData, GradientModel, Surrogate
+from nnghmc.surrogates import GradientData, GradientModel, QuadraticPlusProcess, Surrogate
+from nnghmc.surrogates.parts.quadratic_and_remainder import QuadraticAndRemainder
+
+USUAL_STEP_COST = 0.01
+"""Cost of a learned step relative to a true potential, if the operations cannot be counted."""
+FLOPS_OF_A_POTENTIAL = 1 / 3
+"""Operations of a potential relative to those of a gradient."""
+FLOPS_OF_A_REMAINDER = 30_000.0
+"""Operations of a learned step for one chain, besides those of the quadratic."""
+FLOPS_PER_CALL = 30_000.0
+"""Operations that take as long as the overhead of a step or of a call."""
 
 
 class AutomaticSettings(Protocol):
@@ -30,7 +39,7 @@ class AutomaticSettings(Protocol):
 
     @property
     def network(self) -> GradientModel | str:
-        """The model that learns the gradient, or its name."""
+        """The model that learns the expensive function, or its name."""
 
     @property
     def surrogate(self) -> Surrogate | None:
@@ -50,26 +59,25 @@ class AutomaticSettings(Protocol):
 
 
 class _Candidate(NamedTuple):
-    """A surrogate with its tuning, and the states and acceptance at the end of its probe."""
+    """A surrogate with its tuning, where its chains are, and the exploration it comes from."""
 
     surrogate: Surrogate
     tuning: Tuning
-    states: HMCState
-    acceptance: float
-    worst_chain: float
+    positions: np.ndarray
+    exploration: Exploration
 
 
 class AutomaticPreparation:
-    """The preparation of one automatic run, with the gradient data collected so far."""
+    """The preparation of one automatic run."""
 
     def __init__(self, settings: AutomaticSettings, posterior: Posterior, session: Session):
         self.method, self.posterior, self.session = settings, posterior, session
         self.policy = settings.policy
-        self.collected: list[GradientData] = []
         self.surrogate: Surrogate | None = None
+        self.gradient_data: GradientData | None = None
 
     def run(self, starts: Starts) -> Prepared:
-        """Decide between a learned gradient and NUTS, and prepare the choice."""
+        """Decide between a surrogate and NUTS, and prepare the choice."""
         self.session.reporter.note("estimate")
         states = starts.spread(self.session)
         forced = self.method.way == "learn"
@@ -83,17 +91,16 @@ class AutomaticPreparation:
         )
         if not self.should_try_learning:
             return self.by_nuts(states)
-        bulk = self.find_bulk(states)
-        found = None if self.session.stopped else self.learn_from(bulk)
-        if found is not None:
-            return self.by_learned(bulk, found)
-        return self.by_nuts(bulk.states, bulk) if bulk.converged else self.by_nuts(states)
+        arrival = self.descend(states)
+        found = None if self.session.stopped else self.explore(arrival)
+        prepared = None if found is None or self.session.stopped else self.by_surrogate(found)
+        return self.by_nuts(states, arrival) if prepared is None else prepared
 
     @property
     def should_try_learning(self) -> bool:
         """Whether learning is worth a try, by the estimate unless the settings decide."""
         if self.method.way == "estimate" and self.method.surrogate is None:
-            return self.estimate.pays
+            return self.estimate.pays_by(self.policy.least_gain)
         return self.method.way != "nuts"
 
     @property
@@ -101,222 +108,227 @@ class AutomaticPreparation:
         """Whether learning is required by the settings, at any cost."""
         return self.method.way == "learn" or self.method.surrogate is not None
 
-    def find_bulk(self, states: HMCState) -> Bulk:
-        """Take the chains into the typical set along the true gradient."""
+    def descend(self, states: HMCState) -> Arrival:
+        """Take the chains downhill along the true gradient."""
         self.session.reporter.note("find")
-        quick = self.session.quick(self.policy.gradients_to_learn)
-        bulk = find_bulk(self.posterior, states, self.session, quick=quick)
-        self.session.warmup += [("warmup", history) for history in bulk.histories]
-        if self.session.stopped or not bulk.rounds:
-            return bulk
-        self.collected += [bulk.descent_data, *bulk.rounds]
-        if bulk.restarts:
-            self.session.record(local_mode(bulk.restarts, len(states.position)))
-        draws = sum(history.length for history in (*bulk.histories, *bulk.failures))
-        self.session.record(Explored(bulk.descent_evaluations, draws, bulk.disagreement))
-        return bulk
+        self.exploration = Exploration(
+            self.posterior, self.posterior.split(), self.session, self.aim, len(states.position)
+        )
+        if isinstance(self.model, QuadraticPlusProcess):
+            self.exploration.model = self.model
+        arrival = self.exploration.descend(states)
+        if arrival.restarts:
+            self.session.record(local_mode(arrival.restarts, len(states.position)))
+        return arrival
 
-    def learn_from(self, bulk: Bulk) -> _Candidate | None:
-        """Learn the gradient; if that fails, record the reason and return None."""
-        obstacle = self.obstacle_in(bulk)
-        if obstacle is not None:
-            self.session.record(obstacle)
+    @property
+    def aim(self) -> Aim:
+        """When the surrogate is good enough."""
+        policy = self.policy
+        return Aim(
+            policy.good_acceptance,
+            policy.largest_uncovered,
+            policy.coverage_points,
+            policy.largest_closed_off,
+        )
+
+    def explore(self, arrival: Arrival) -> _Candidate | None:
+        """Explore on the surrogate; if that fails, record the reason and return None."""
+        if self.method.surrogate is not None:
+            found = self.reuse(self.method.surrogate, arrival)
+            if found is not None or self.session.stopped:
+                return found
+        split = self.exploration.split
+        self.session.record(Split(split.num_inputs, self.posterior.dim, split.has_exact_part))
+        self.session.reporter.note("explore")
+        if not self.exploration.begin(arrival):
+            self.session.record(FellBack("too many inputs", split.num_inputs))
             return None
-        rays = self.look_beyond(bulk)
-        if self.too_heavy(rays):
-            self.session.record(FellBack("heavy tails"))
+        try:
+            return self.explore_in_rounds(arrival)
+        except GradientDataError:
+            self.session.record(FellBack("nothing learned"))
             return None
-        found = self.learn(bulk, rays)
-        if self.session.stopped or found is None:
+
+    def explore_in_rounds(self, arrival: Arrival) -> _Candidate | None:
+        """Make rounds, and return the surrogate that they have come to if it is good enough."""
+        if self.exploration.in_separate_modes(arrival):
+            self.session.record(FellBack("separate modes"))
             return None
-        shortcoming = self.shortcoming_of(found, rays)
+        made = self.make_rounds(self.exploration)
+        if made is None or self.session.stopped:
+            return None
+        self.gradient_data = self.exploration.truth.gradient_data()
+        self.record_rounds(arrival, made)
+        shortcoming = self.shortcoming_of(made)
         if shortcoming is not None:
             self.session.record(shortcoming)
             return None
-        return found
+        return self.candidate(self.exploration)
 
-    def shortcoming_of(self, found: _Candidate, rays: Rays) -> FellBack | None:
-        """Return why a learned gradient must not take over, or None if it may."""
-        low = found.acceptance < self.policy.least_acceptance
-        if low or found.worst_chain < self.policy.least_acceptance_of_a_chain:
-            return FellBack("low acceptance", found.acceptance)
-        with self.session.timed("train"):
-            closed_off = rays.closed_off(found.surrogate.learned)
-        return FellBack("tails closed off") if closed_off else None
-
-    def obstacle_in(self, bulk: Bulk) -> FellBack | None:
-        """Return why the gradient cannot be learned from these rounds, or None if it can."""
-        if not bulk.rounds:
-            return FellBack("no step accepted")
-        if not bulk.has_enough_data:
-            return FellBack("too few trajectories")
-        if not bulk.converged:
-            return FellBack("chains disagree", bulk.disagreement)
-        nuts_seconds = self.estimate.nuts_seconds
-        if not self.learning_is_forced and not self.policy.can_afford_to_fail(nuts_seconds):
-            with self.session.timed("train"):
-                linearity = bulk.linearity
-            if linearity < self.policy.least_linearity:
-                return FellBack("gradient not linear", linearity)
-        return None
-
-    def too_heavy(self, rays: Rays) -> bool:
-        """Return whether the tails are too heavy to try learning in a run this short."""
-        nuts_seconds = self.estimate.nuts_seconds
-        if self.learning_is_forced or self.policy.can_afford_a_likely_failure(nuts_seconds):
-            return False
-        return rays.heavy
-
-    def look_beyond(self, bulk: Bulk) -> Rays:
-        """Follow rays beyond the outermost draws."""
-        with self.session.timed("collect") as cost:
-            function = self.posterior.potential_and_gradient
-            rays = follow_rays(function, bulk.draws, bulk.potentials, self.session)
-            cost.true_gradients += rays.evaluations
-        return rays
-
-    def learn(self, bulk: Bulk, rays: Rays) -> _Candidate | None:
-        """Fit, tune, predict and probe; if acceptance is low, also learn from the probe's data."""
-        self.collected.append(rays.ends)
-        data, states = (
-            GradientData.concatenate([bulk.gradient_data, rays.training_data]),
-            bulk.states,
+    def reuse(self, surrogate: Surrogate, arrival: Arrival) -> _Candidate | None:
+        """Ask the truth about a surrogate of an earlier run; return None if it is not good."""
+        posterior = surrogate.on(self.posterior)
+        exploration = Exploration(
+            self.posterior, posterior.split, self.session, self.aim, self.exploration.num_chains
         )
-        found = None
-        if self.method.surrogate is not None:
-            found, met = self.reuse(self.method.surrogate, bulk)
-            if self.session.stopped or found.acceptance >= self.policy.good_acceptance:
-                return found
-            states, data = found.states, GradientData.concatenate([data, met])
-        for attempt in range(self.refits + 1):
-            try:
-                surrogate, tuning = self.fit_and_tune(data, bulk, attempt)
-            except GradientDataError:
-                self.session.record(FellBack("nothing learned"))
-                return None
-            found, met = self.probe(surrogate, tuning, states, attempt)
-            if self.session.stopped or found.acceptance >= self.policy.good_acceptance:
-                break
-            states, data = found.states, GradientData.concatenate([data, met])
-        return found
-
-    def reuse(self, surrogate: Surrogate, bulk: Bulk) -> tuple[_Candidate, GradientData]:
-        """Tune and probe a surrogate of an earlier run."""
+        exploration.begin(arrival, surrogate)
+        made = exploration.make_round()
+        if made is None or self.session.stopped:
+            return None
         self.surrogate = surrogate
-        tuning = self.tune(surrogate, bulk)
-        return self.probe(surrogate, tuning, bulk.states, 0, reused=True)
+        self.session.record(covered(made.coverage))
+        if not self.aim.is_met(made):
+            return None
+        self.gradient_data = exploration.truth.gradient_data()
+        return self.candidate(exploration)
+
+    def make_rounds(self, exploration: Exploration) -> Round | None:
+        """Make rounds until the truth agrees with the surrogate, or they are all made."""
+        made = None
+        for number in range(self.affordable_rounds):
+            if number:
+                exploration.learn()
+            made = exploration.make_round()
+            if made is None or self.session.stopped or self.aim.is_met(made):
+                break
+        return made
 
     @property
-    def refits(self) -> int:
-        """The largest number of fits after the first; it depends on the estimated time of NUTS."""
-        if self.method.way == "learn":
-            return self.policy.most_refits
-        return self.policy.affordable_refits(self.estimate.nuts_seconds)
+    def affordable_rounds(self) -> int:
+        """The largest number of rounds; it depends on the estimated time of NUTS."""
+        if self.learning_is_forced:
+            return self.policy.most_rounds
+        return self.policy.affordable_rounds(self.estimate.nuts_seconds)
 
-    def fit_and_tune(
-        self, data: GradientData, bulk: Bulk, attempt: int
-    ) -> tuple[Surrogate, Tuning]:
-        """Fit a surrogate and tune it, without any true evaluation."""
-        key, model = self.session.key("fit", attempt), as_model(self.method.network)
-        self.surrogate = fit_remembered(self.session, model, data, key, self.posterior.layout)
-        tuning = self.tune(self.surrogate, bulk)
-        predicted = np.nan if attempt else self.predict(self.surrogate, tuning)
-        self.session.record(Fitted(attempt, len(data), predicted))
-        return self.surrogate, tuning
-
-    def tune(self, surrogate: Surrogate, bulk: Bulk) -> Tuning:
-        """Choose step size and number of steps on the learned dynamics."""
-        with self.session.timed("train"):
-            return tune_on_learned(
-                surrogate.learned,
-                bulk.draws.reshape(-1, self.posterior.dim),
-                bulk.adaptation.inverse_mass_matrix,
-                self.session.key("tune"),
-            ).tuning
-
-    def predict(self, surrogate: Surrogate, tuning: Tuning) -> float:
-        """Return the predicted acceptance, or NaN if no trajectories were held out."""
-        if surrogate.held_out is None:
-            return np.nan
-        key = self.session.key("assess")
-        with self.session.timed("train"):
-            found = assess_tuning(surrogate.learned, surrogate.held_out, tuning, key)
-        return found.predicted_acceptance
-
-    def probe(
-        self,
-        surrogate: Surrogate,
-        tuning: Tuning,
-        states: HMCState,
-        attempt: int,
-        *,
-        reused: bool = False,
-    ) -> tuple[_Candidate, GradientData]:
-        """Make draws along the learned gradient, with the true gradient at every proposal.
-
-        Returns the probed candidate, and the true gradients as data to learn from.
-        """
-        nothing = np.empty((0, self.posterior.dim))
-        met = [GradientData.of_points(nothing, nothing)]
-
-        def keep(first: int, chunk: Draws) -> None:
-            met.append(GradientData.of_draws(*chunk.recorded))
-
-        gradient = surrogate.learned.gradient
-        kernel = ProbingHMC(self.posterior.potential_and_gradient, gradient, tuning)
-        with self.session.timed("train"):
-            states = self.session.begin(kernel, states.position, states.potential)
-        states, history = self.session.advance(
-            "collect",
-            kernel,
-            states,
-            self.policy.probe_draws,
-            stream="probe of the given surrogate" if reused else f"probe {attempt}",
-            label="probe",
-            on_chunk=keep,
-            quick=True,
-            in_warmup=False,
-        )
-        found = _Candidate(surrogate, tuning, states, *_acceptance_of(history))
-        after = sum(made.length for _, made in self.session.warmup)
-        self.session.record(Probed(attempt, found.acceptance, found.worst_chain, after, reused))
-        data = _without_outliers(GradientData.concatenate(met))
-        self.collected.append(data)
-        return found, data
-
-    def by_learned(self, bulk: Bulk, found: _Candidate) -> Prepared:
-        """Prepare sampling along the learned gradient, with rare draws along the true one."""
+    def record_rounds(self, arrival: Arrival, made: Round) -> None:
+        """Record what the rounds have come to."""
+        rounds = len(self.exploration.rounds)
+        points = len(self.exploration.truth.all.potentials)
         self.session.record(
-            HandedOver(found.tuning.largest_step, found.tuning.most_steps, self.policy.true_share)
+            Explored(arrival.evaluations, rounds, points, made.acceptance, made.rhat)
         )
-        parts = {
+        self.session.record(covered(made.coverage))
+
+    def shortcoming_of(self, made: Round) -> FellBack | None:
+        """Return why a surrogate must not take over, or None if it may."""
+        if made.rhat > RHAT_OF_SEPARATE_MODES:
+            return FellBack("chains disagree", made.rhat)
+        if made.acceptance < self.aim.acceptance_after(made.number):
+            return FellBack("low acceptance", made.acceptance)
+        if made.coverage.bound > self.policy.largest_uncovered:
+            return FellBack("uncovered", made.coverage.mass)
+        if not self.aim.is_met(made):
+            return FellBack("closed off")
+        return None
+
+    def candidate(self, exploration: Exploration) -> _Candidate:
+        """Return the surrogate of the last round, or one by the model of the settings."""
+        chains, given, model = exploration.chains, self.method.surrogate, self.model
+        if given is not None and exploration.surrogate is given:
+            surrogate = given
+        elif isinstance(model, QuadraticPlusProcess):
+            surrogate = exploration.tested_surrogate
+        else:
+            surrogate = self.fit_another(model, exploration)
+        if surrogate.conservative:
+            chains.shorten_steps(surrogate.on(self.posterior))
+            tuning = chains.tuning
+        else:
+            with self.session.timed("train"):
+                tuning = tune_on_learned(
+                    surrogate.on(self.posterior),
+                    exploration.last_draws,
+                    chains.inverse_mass_matrix,
+                    self.session.key("tune"),
+                ).tuning
+        self.surrogate = surrogate
+        return _Candidate(surrogate, tuning, chains.positions, exploration)
+
+    @property
+    def model(self) -> GradientModel:
+        """The model that learns the expensive function."""
+        return as_model(self.method.network)
+
+    def fit_another(self, model: GradientModel, exploration: Exploration) -> Surrogate:
+        """Fit a model other than that of the rounds to what they have found."""
+        data = exploration.truth.lesson_data()
+        fitted = fit_remembered(self.session, model, data, self.session.key("fit"), None)
+        self.session.record(Fitted(type(model).__name__, len(data)))
+        return fitted.as_of_inputs()
+
+    def by_surrogate(self, found: _Candidate) -> Prepared | None:
+        """Probe the kernel that will make the kept draws; return None if it accepts too little."""
+        parts, quick = self.parts_of(found), self.session.quick(self.session.wanted_draws)
+        states, history = self.probe(found, parts, quick)
+        acceptance, worst = _acceptance_of(history)
+        if self.session.stopped:
+            return None
+        self.session.record(Probed(acceptance, worst, self.method.surrogate is found.surrogate))
+        low_mean = acceptance < self.policy.least_acceptance
+        if low_mean or worst < self.policy.least_acceptance_of_a_chain:
+            self.session.record(FellBack("low acceptance", acceptance if low_mean else worst))
+            return None
+        self.session.record(
+            HandedOver(
+                found.tuning.largest_step,
+                found.tuning.most_steps,
+                self.policy.true_share,
+                parts["transitions"] if found.surrogate.conservative else 0,
+            )
+        )
+        return Prepared(states, {**parts, "probed_acceptance": acceptance}, quick)
+
+    def parts_of(self, found: _Candidate) -> dict[str, Any]:
+        """Return the parts of the kernel that makes the kept draws."""
+        chains = found.exploration.chains
+        steps = int(np.clip(np.ceil(QUARTER_PERIOD / chains.step_size), 2, MOST_STEPS))
+        matrix = chains.inverse_mass_matrix
+        return {
             "handed_over": True,
             "tuning": found.tuning,
-            "true_tuning": bulk.adaptation.tuning,
-            "probed_acceptance": found.acceptance,
+            "transitions": found.exploration.transitions_per_draw(self.step_cost(found)),
+            "true_tuning": as_tuning(chains.step_size, (steps // 2, steps), matrix),
             "surrogate": found.surrogate,
             "gradient_data": self.gradient_data,
         }
-        return Prepared(found.states, parts, self.session.quick(self.session.wanted_draws))
 
-    @property
-    def gradient_data(self) -> GradientData | None:
-        """All true gradients collected so far, or None."""
-        return GradientData.concatenate(self.collected) if self.collected else None
+    def step_cost(self, found: _Candidate) -> float:
+        """The cost of a learned step relative to a true potential.
 
-    def by_nuts(self, states: HMCState, bulk: Bulk | None = None) -> Prepared:
-        """Prepare NUTS, which starts in the typical set if `bulk` has converged."""
-        settled = None
-        if bulk is not None:
-            settled = NutsWarmup(
-                states, bulk.adaptation.step_size, usable_matrix(bulk.adaptation.dense_matrix)
-            )
+        It is counted and not timed, so that the same seed gives the same draws.
+        """
+        if self.estimate.flops <= 0:
+            return USUAL_STEP_COST
+        potential = FLOPS_PER_CALL + FLOPS_OF_A_POTENTIAL * self.estimate.flops
+        learned, entries = found.surrogate.learned, found.surrogate.dim**2
+        if isinstance(learned, QuadraticAndRemainder):
+            entries = learned.hessian.size
+        flops = 2.0 * entries + FLOPS_OF_A_REMAINDER
+        step = FLOPS_PER_CALL + self.estimate.chains * flops
+        return step / potential
+
+    def probe(self, found: _Candidate, parts: dict[str, Any], quick: bool) -> tuple[Any, History]:
+        """Make some draws by the kernel of the kept draws; they count as warm-up."""
+        kernel = automatic_kernel(self.posterior, parts, self.policy.true_share)
+        starts = found.positions[: found.exploration.num_chains]
+        with self.session.timed("warmup") as cost:
+            states = self.session.begin(kernel, starts)
+            cost.true_potentials += len(starts)
+            cost.count(kernel.entering.times(len(starts)))
+        draws = self.policy.probe_draws
+        return self.session.advance(
+            "warmup", kernel, states, draws, stream="probe", label="probe", quick=quick
+        )
+
+    def by_nuts(self, states: HMCState, arrival: Arrival | None = None) -> Prepared:
+        """Prepare NUTS, from where the chains have arrived if they went downhill."""
         return prepare_nuts(
             self.session,
             self.posterior,
             states,
             self.policy,
-            settled=settled,
+            arrival=arrival,
             handed_over=False,
             probed_acceptance=float("nan"),
             surrogate=self.surrogate,
@@ -324,16 +336,8 @@ class AutomaticPreparation:
         )
 
 
-def _acceptance_of(history: History) -> Sequence[float]:
+def _acceptance_of(history: History) -> tuple[float, float]:
     """Return the mean acceptance, and that of the chain with the lowest one."""
     # The history's running sums would round differently for other chunk sizes.
     by_chain = history.stats["acceptance_rate"].mean(axis=1) if history.length else np.zeros(1)
     return float(by_chain.mean()), float(by_chain.min())
-
-
-def _without_outliers(data: GradientData) -> GradientData:
-    """Return the data without points whose potential is not finite or far above the others."""
-    data = data.select(np.isfinite(data.potentials))
-    middle = np.median(data.potentials) if len(data) else 0.0
-    spread = np.median(np.abs(data.potentials - middle)) if len(data) else 0.0
-    return data.select(data.potentials < middle + 20 * spread + data.dim)

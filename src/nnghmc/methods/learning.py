@@ -1,23 +1,23 @@
-"""Shared by methods that learn: models by name, fits that a store remembers, and titles."""
+"""Shared by methods that learn: models by name, checks of surrogates, kernels and titles."""
 
-from jaxtyping import PRNGKeyArray
-
-from nnghmc.engine.session import Session
 from nnghmc.errors import instance_of, one_of
-from nnghmc.model.layout import ParameterLayout
-from nnghmc.model.posterior import Posterior
-from nnghmc.surrogates import (
-    MODELS,
-    GradientData,
-    GradientModel,
-    Surrogate,
-    Training,
-    fit,
-    gradient_model,
+from nnghmc.kernels import (
+    Kernel,
+    LearnedGradientHMC,
+    Mixture,
+    SurrogateTransition,
+    TrueGradientHMC,
 )
+from nnghmc.methods.tuned import Parts
+from nnghmc.model.posterior import Posterior
+from nnghmc.surrogates import MODELS, GradientModel, Surrogate, gradient_model
 
 SHORT_NAMES = {kind.__name__: name for name, kind in MODELS.items()}
 """The short name of each gradient model, by the name of its class."""
+
+
+USUAL = ("default", "process")
+"""Models that a title does not name: the defaults of `NNgHMC` and of the automatic run."""
 
 
 def as_model(network: GradientModel | str) -> GradientModel:
@@ -33,28 +33,26 @@ def checked_surrogate(surrogate: Surrogate | None, posterior: Posterior) -> None
         instance_of("surrogate", surrogate, Surrogate).check_fits(posterior)
 
 
-def fit_remembered(
-    session: Session,
-    network: GradientModel,
-    data: GradientData,
-    key: PRNGKeyArray,
-    layout: ParameterLayout,
-    training: Training | None = None,
-) -> Surrogate:
-    """Fit a model to gradient data, or recall the fit if it was made before a stop."""
-    session.reporter.note("train")
-    with session.timed("train"):
-        found: Surrogate = session.once(
-            "fit",
-            lambda: fit(network, data, key, training, layout),
-            lambda surrogate: surrogate.as_arrays(held_out=True),
-            lambda arrays: Surrogate.from_arrays(arrays, "the store", layout=layout),
+def automatic_kernel(posterior: Posterior, parts: Parts, true_share: float) -> Kernel:
+    """Return a mixture of the surrogate transition and of HMC along the true gradient.
+
+    A surrogate without a potential has no surrogate transition: HMC follows its gradient.
+    """
+    surrogate = parts["surrogate"].on(posterior)
+    usual: Kernel
+    if surrogate.conservative:
+        field = surrogate.potential_and_gradient
+        usual = SurrogateTransition(
+            posterior.potential, field, parts["tuning"], parts["transitions"]
         )
-    return found
+    else:
+        usual = LearnedGradientHMC(posterior.potential, surrogate.gradient, parts["tuning"])
+    rare = TrueGradientHMC(posterior.potential_and_gradient, parts["true_tuning"])
+    return Mixture(usual, rare, true_share)
 
 
 def titled(title: str, surrogate: Surrogate) -> str:
     """Return a title with the short name of the gradient model, unless it is the default."""
     model = surrogate.report.model
     name = SHORT_NAMES.get(model, model)
-    return title if name == "default" else f"{title}, {name}"
+    return title if name in USUAL else f"{title}, {name}"

@@ -14,8 +14,9 @@ from nnghmc.engine.session import Session
 from nnghmc.errors import GradientDataError, check_fields, instance_of, positive_integer
 from nnghmc.explore.assessment import assess_tuning
 from nnghmc.explore.collect import collect
+from nnghmc.explore.fitting import fit_remembered
 from nnghmc.kernels import HMCState, Kernel, LearnedGradientHMC, TrueGradientHMC
-from nnghmc.methods.learning import as_model, checked_surrogate, fit_remembered, titled
+from nnghmc.methods.learning import as_model, checked_surrogate, titled
 from nnghmc.methods.schedule import Decision, TrainingSchedule
 from nnghmc.methods.settings import setting
 from nnghmc.methods.tuned import Parts, TunedMethod
@@ -95,7 +96,7 @@ class NNgHMC(TunedMethod):
 
     def learned_kernel(self, posterior: Posterior, surrogate: Surrogate) -> LearnedGradientHMC:
         """Return HMC along a learned gradient."""
-        gradient = surrogate.learned.gradient
+        gradient = surrogate.gradient_for(posterior)
         return LearnedGradientHMC(posterior.potential, gradient, self.tuning(posterior))
 
     def describe(self, parts: Parts) -> str:

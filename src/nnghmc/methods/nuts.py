@@ -10,8 +10,9 @@ from nnghmc.engine.method import Method, Prepared, Starts
 from nnghmc.engine.session import Session
 from nnghmc.engine.statistics import LEAST_DRAWS_FOR_TAILS
 from nnghmc.errors import check_fields, share
-from nnghmc.explore.coverage import follow_rays
-from nnghmc.explore.nuts_warmup import NutsWarmup, approach, warm_up_nuts
+from nnghmc.explore.descent import Arrival
+from nnghmc.explore.nuts_warmup import approach, warm_up_nuts
+from nnghmc.explore.rays import follow_rays
 from nnghmc.kernels import NoUTurn
 from nnghmc.methods.payoff import Estimate, estimate_run
 from nnghmc.methods.policy import Policy
@@ -99,18 +100,18 @@ def prepare_nuts(
     states: Any,
     policy: Policy,
     *,
-    settled: NutsWarmup | None = None,
+    arrival: Arrival | None = None,
     **parts: Any,
 ) -> Prepared:
-    """Warm up NUTS from these states, or go on with chains that are settled in the typical set.
+    """Warm up NUTS from these states, or from where the chains have arrived downhill.
 
     `parts` are added to those of the kernel.
     """
     draws = session.wanted_draws + policy.nuts_warmup
     quick = session.quick(draws * policy.gradients_per_nuts_draw)
     function = posterior.potential_and_gradient
-    begun = approach(session, function, states) if settled is None else settled
-    if begun.restarts:
+    begun = approach(session, function, states, arrival)
+    if begun.restarts and arrival is None:
         session.record(local_mode(begun.restarts, len(states.position)))
     warm = warm_up_nuts(
         session,
@@ -118,7 +119,6 @@ def prepare_nuts(
         begun,
         policy.nuts_target_acceptance,
         policy.nuts_careful_acceptance,
-        in_typical_set=settled is not None,
         quick=quick,
     )
     return Prepared(warm.states, {"tuning": warm.tuning, **parts}, quick)

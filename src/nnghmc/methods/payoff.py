@@ -65,8 +65,12 @@ class Estimate(Event):
 
     @property
     def pays(self) -> bool:
-        """Whether a run that learns the gradient is expected to be faster than NUTS."""
-        return self.learned_seconds < self.nuts_seconds
+        """Whether a run that learns is expected to be clearly faster than NUTS."""
+        return self.pays_by(Policy.least_gain)
+
+    def pays_by(self, factor: float) -> bool:
+        """Return whether NUTS is expected to take longer than learning by more than a factor."""
+        return factor * self.learned_seconds < self.nuts_seconds
 
     def __str__(self) -> str:
         choice = "learning the gradient pays" if self.pays else "NUTS is the faster way"

@@ -123,7 +123,7 @@ def checked_mapping(name: str, value: Any) -> dict[str, list]:
 
 
 def checked_arrays(name: str, value: Mapping[str, Any] | None) -> dict[str, np.ndarray]:
-    """Return `observed` or `constants` as a dictionary of arrays with usable names."""
+    """Return `observed` or `constants` as a dictionary of arrays, after a check of the names."""
     if value is None:
         return {}
     if not isinstance(value, Mapping):

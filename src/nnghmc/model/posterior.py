@@ -25,7 +25,7 @@ from nnghmc.model.density import (
 from nnghmc.model.layout import ParameterLayout
 from nnghmc.model.monitor import Monitor, Tally
 from nnghmc.model.results import Results, Simulate
-from nnghmc.model.split import Split, split_potential
+from nnghmc.model.split import Divided, Split, Undivided, split_potential
 from nnghmc.model.tracing import checked_density, checked_in_memory
 from nnghmc.platform.precision import position_dtype
 
@@ -135,7 +135,8 @@ class Posterior:
 
         Args:
             density: an object with `potential` and `potential_and_gradient`; see
-                `nnghmc.model.density.Density`.
+                `nnghmc.model.density.Density`. It may also have `split`, which states what of the
+                potential is exact; see `nnghmc.model.split.Divided`.
             initial: the parameters where the chains start. The density gets them as one flat
                 vector, in the order of `nnghmc.model.layout.ParameterLayout.of(initial)`.
             num_observations: how many observations the density is over, where that is known.
@@ -216,14 +217,23 @@ class Posterior:
         """Split the potential into an exact part and an expensive function of few inputs.
 
         U(q) = exact(q) + expensive(s(q)). Priors, Jacobians and cheap maps of the parameters are
-        exact; what touches the data, or takes long, is expensive.
+        exact; what touches the data, or takes long, is expensive. All of a density outside JAX is
+        expensive, because its operations are not known, unless it states a split of its own.
         """
-        if not isinstance(self._density, InMemory):
-            raise PosteriorError(
-                "only a log density in JAX can be split, because its operations are known, and "
-                "this posterior has another one. Make it with nnghmc.Posterior, or learn it whole."
-            )
-        return split_potential(self.potential, self.initial)
+        if "_split" not in vars(self):  # found once: compiled code belongs to it
+            vars(self)["_split"] = self._find_split()
+        return vars(self)["_split"]
+
+    def undivided(self) -> Split:
+        """Return the potential as a split without an exact part, whose inputs are the position."""
+        return Undivided(self.potential_and_gradient, self.dim)
+
+    def _find_split(self) -> Split:
+        if isinstance(self._density, Divided):
+            return self._density.split()
+        if isinstance(self._density, InMemory):
+            return split_potential(self.potential, self.initial)
+        return self.undivided()
 
     def batch_gradient(self, batch_size: int) -> Callable[[PRNGKeyArray, Position], Position]:
         """Return (key, position) -> an estimate of ∇U from a mini-batch of `batch_size` rows."""

@@ -12,10 +12,12 @@ operations, in which each value counts as many times as it has elements. For a r
 are the parameters themselves.
 """
 
+import abc
 import math
 from collections import defaultdict
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 import equinox as eqx
 import jax
@@ -26,7 +28,7 @@ from jaxtyping import Array, Float
 from scipy.sparse import csr_matrix
 from scipy.sparse.csgraph import breadth_first_order, maximum_flow
 
-from nnghmc.model.density import Position, PotentialFn, Scalar
+from nnghmc.model.density import Position, PotentialAndGradientFn, PotentialFn, Scalar
 from nnghmc.model.program import Program, names_within, trace_program, variables
 
 LOOPS = frozenset({"while", "scan", "cond", "pure_callback", "io_callback", "buffer_callback"})
@@ -55,8 +57,107 @@ class _Plan:
     cut: tuple[Var, ...]
 
 
+InputsFunction = Callable[[Array], tuple[Array, Array]]
+"""A function of the inputs, with its gradient."""
+
+
 class Split(eqx.Module):
-    """A potential as U(q) = exact(q) + expensive(s(q)).
+    """A potential as U(q) = exact(q) + expensive(s(q))."""
+
+    @property
+    @abc.abstractmethod
+    def num_inputs(self) -> int:
+        """The number of inputs of the expensive function."""
+
+    @property
+    @abc.abstractmethod
+    def has_exact_part(self) -> bool:
+        """Whether some terms of the potential are exact."""
+
+    @abc.abstractmethod
+    def inputs(self, position: Position) -> Float[Array, " inputs"]:
+        """Return s(q), the inputs of the expensive function, as one flat vector."""
+
+    @abc.abstractmethod
+    def exact(self, position: Position) -> Scalar:
+        """Return the exact part of the potential."""
+
+    @abc.abstractmethod
+    def expensive_and_gradient(
+        self, inputs: Float[Array, " inputs"]
+    ) -> tuple[Scalar, Float[Array, " inputs"]]:
+        """Return the expensive function and its gradient with respect to the inputs."""
+
+    def with_function(
+        self, position: Position, function: InputsFunction
+    ) -> tuple[Scalar, Position]:
+        """Return exact(q) + function(s(q)) and its gradient with respect to q."""
+        inputs, pull_back = jax.vjp(self.inputs, position)
+        exact, exact_gradient = jax.value_and_grad(self.exact)(position)
+        value, gradient = function(inputs)
+        return exact + value, exact_gradient + pull_back(gradient)[0]
+
+
+class Undivided(Split):
+    """A potential without an exact part: all of it is expensive, and its inputs are the parameters.
+
+    This is what there is to say of a density that is not written in JAX.
+    """
+
+    potential_and_gradient: PotentialAndGradientFn
+    dim: int = eqx.field(static=True)
+
+    @property
+    def num_inputs(self) -> int:
+        """The number of parameters."""
+        return self.dim
+
+    @property
+    def has_exact_part(self) -> bool:
+        """Always False."""
+        return False
+
+    def inputs(self, position: Position) -> Float[Array, " inputs"]:
+        """Return the position itself."""
+        return position
+
+    def exact(self, position: Position) -> Scalar:
+        """Return zero."""
+        return jnp.zeros((), position.dtype)
+
+    def expensive_and_gradient(
+        self, inputs: Float[Array, " inputs"]
+    ) -> tuple[Scalar, Float[Array, " inputs"]]:
+        """Return the potential and its gradient."""
+        return self.potential_and_gradient(inputs)
+
+
+class PriorApart(Undivided):
+    """A potential whose prior is known apart: the rest is expensive, and takes the parameters."""
+
+    prior: PotentialFn
+
+    @property
+    def has_exact_part(self) -> bool:
+        """Always True: the prior."""
+        return True
+
+    def exact(self, position: Position) -> Scalar:
+        """Return minus the log prior."""
+        return self.prior(position)
+
+
+@runtime_checkable
+class Divided(Protocol):
+    """A density that states its split itself, because tracing it would not show one."""
+
+    def split(self) -> Split:
+        """Return what is exact of the potential, and what is expensive."""
+        ...
+
+
+class TracedSplit(Split):
+    """A potential in JAX, whose operations are known, split into those that are exact and others.
 
     The arrays of the potential are leaves of this pytree, so that they are inputs of compiled code.
     """
@@ -123,9 +224,9 @@ def split_potential(potential: PotentialFn, position: Position) -> Split:
     exact = tuple((sign, term) for sign, term in terms if values.is_exact(term))
     if not any(term in values.varying for _, term in expensive):
         whole = ((1.0, program.result),)
-        return Split(arrays, _Plan(program, (), whole, (program.position,)))
+        return TracedSplit(arrays, _Plan(program, (), whole, (program.position,)))
     cut = _narrowest_cut(program, values, [term for _, term in expensive])
-    return Split(arrays, _Plan(program, exact, expensive, cut))
+    return TracedSplit(arrays, _Plan(program, exact, expensive, cut))
 
 
 @dataclass(frozen=True)

@@ -77,7 +77,7 @@ def trace(name: str, function: Callable, *arguments: Any) -> Traced:
 
 
 def scalar_type(name: str, result: Any) -> np.dtype:
-    """Return the type of the one real number that a log density must return."""
+    """Return the type of the result of a log density; raise an error if it is not one number."""
     shape = getattr(result, "shape", None)
     if shape == () and jnp.issubdtype(result.dtype, jnp.floating):
         return result.dtype

@@ -161,7 +161,7 @@ class Leg:
 
     @cached_property
     def rhat(self) -> np.ndarray:
-        """R-hat in each direction."""
+        """The R-hat of the draws in each direction."""
         return diagnostics.rhat(self.projections)
 
     def rate(self, *phases: str) -> float:

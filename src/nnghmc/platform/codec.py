@@ -73,7 +73,7 @@ def restored(
     kinds: Kinds,
     as_array: Callable[[np.ndarray], Any] = np.asarray,
 ) -> Any:
-    """Return the value that a description describes; lists come back as tuples."""
+    """Return the value that `described` turned into a description; lists come back as tuples."""
     if "class" in node:
         return _restored_instance(node, arrays, kinds, as_array)
     if "tuple" in node:

@@ -2,7 +2,7 @@
 
 
 def counted(number: int, noun: str) -> str:
-    """Return a number with its noun, in the plural unless it is one."""
+    """Return a number with its noun, which is in the plural unless the number is 1."""
     return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
 
 

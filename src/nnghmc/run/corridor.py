@@ -109,7 +109,9 @@ class Corridor:
             return None
         assert self.journal is not None
         surrogate = content["parts"].get("surrogate")
-        if surrogate is not None:  # files do not hold the layout of the parameters
+        if (
+            surrogate is not None and not surrogate.of_inputs
+        ):  # files do not hold the layout of the parameters
             restored = dataclasses.replace(surrogate, layout=self.posterior.layout)
             content["parts"]["surrogate"] = restored
         kernel = self.request.method.kernel(self.posterior, content["parts"])

@@ -208,7 +208,7 @@ class Run:
 
     @property
     def divergences(self) -> int:
-        """The number of kept draws whose trajectory diverged or had a non-finite energy."""
+        """The number of kept draws whose trajectory diverged."""
         return int(self.stats["diverging"].sum()) if "diverging" in self.stats else 0
 
     def extend(self, draws: int, *, progress: bool = True) -> "Run":

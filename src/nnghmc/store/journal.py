@@ -216,7 +216,7 @@ class Journal(NoCheckpoint):
             ) from None
 
     def _arrays(self, line: Mapping[str, Any]) -> dict[str, np.ndarray]:
-        """Return the arrays of a line, or raise an error if its file is missing or has changed."""
+        """Return the arrays of a line, or raise an error if their file is missing or changed."""
         name = f"{FOLDER}/{line['file']}"
         if self._loaded[0] == name:  # the steps of a line are mostly recalled one after another
             return self._loaded[1]

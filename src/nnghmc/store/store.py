@@ -52,7 +52,7 @@ class Store:
 
     @classmethod
     def create(cls, path: Any, posterior: Posterior, request: Request, kinds: Kinds) -> "Store":
-        """Create the folder, and write what is to be sampled and how."""
+        """Create the folder, and write which posterior is to be sampled and by which method."""
         folder = store_folder(path)
         _check_file_names(posterior)
         arrays: dict[str, np.ndarray] = {}

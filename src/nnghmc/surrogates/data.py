@@ -1,7 +1,7 @@
 """Gradient data: true potentials and gradients, where they were evaluated, on which trajectory."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import numpy as np
@@ -24,6 +24,8 @@ class GradientData:
         trajectories: the number of the trajectory of each point.
         steps: the leapfrog steps from the start of the trajectory to the point. The start itself,
             step 0, is a state of the chain that was evaluated earlier; models do not learn from it.
+        weights: how much each point matters for learning, from 0 to 1; None is 1 for all. Not every
+            model heeds it.
     """
 
     positions: np.ndarray
@@ -32,8 +34,11 @@ class GradientData:
     chains: np.ndarray
     trajectories: np.ndarray
     steps: np.ndarray
+    weights: np.ndarray = None  # type: ignore[assignment]
 
     def __post_init__(self) -> None:
+        if self.weights is None:
+            object.__setattr__(self, "weights", np.ones(len(self.positions)))
         for field in fields(self):
             object.__setattr__(self, field.name, np.asarray(getattr(self, field.name)))
         lengths = {field.name: len(getattr(self, field.name)) for field in fields(self)}
@@ -167,6 +172,14 @@ class GradientData:
         if most is None or len(self) <= most:
             return self
         return self.select(np.linspace(0, len(self) - 1, most).round().astype(int))
+
+    def weighted(self, weights: np.ndarray) -> "GradientData":
+        """Return the same points with these weights."""
+        return replace(self, weights=weights)
+
+    def weighted_mean(self, values: np.ndarray) -> np.ndarray:
+        """Return the mean of an array with one row per point, by the weights of the points."""
+        return np.asarray(np.average(values, axis=0, weights=self.weights))
 
     @property
     def num_trajectories(self) -> int:

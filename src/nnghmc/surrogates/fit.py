@@ -25,6 +25,7 @@ def fit(
     key: PRNGKeyArray,
     training: Training | None = None,
     layout: ParameterLayout | None = None,
+    before: Learned | None = None,
 ) -> Surrogate:
     """Fit a gradient model to gradient data.
 
@@ -36,6 +37,7 @@ def fit(
         key: JAX key for the random weights, the order of the points and the held-out set.
         training: how to train, and how much to hold out; None is the default of the model.
         layout: names and shapes of the parameters. A saved surrogate keeps them.
+        before: what was learned from fewer data, which some models start from.
     """
     network = gradient_model("network", network)
     training = instance_of("training", training or network.training, Training)
@@ -44,7 +46,7 @@ def fit(
     training_part, held_out = _split(usable, training.held_out, key)
     learn_from = _enough(training_part.without_starts())
     test_on = None if held_out is None else held_out.without_starts()
-    learning = network.learn(Lesson(learn_from, test_on, key, training))
+    learning = network.learn(Lesson(learn_from, test_on, key, training, before))
     report = FitReport(
         model=type(network).__name__,
         losses=learning.losses,

@@ -37,6 +37,12 @@ class Learned(Storable):
         """Evaluate the learned potential, which is known up to a constant."""
         raise NotImplementedError
 
+    def potential_and_gradient(
+        self, position: Float[Array, " dim"]
+    ) -> tuple[Float[Array, ""], Float[Array, " dim"]]:
+        """Evaluate the learned potential and its gradient."""
+        return self.potential(position), self.gradient(position)
+
     def under(self, whitening: Whitening) -> "Learned":
         """Turn a gradient learned in whitened coordinates into one in natural coordinates.
 
@@ -76,7 +82,7 @@ def all_potentials(learned: Learned, positions: np.ndarray) -> np.ndarray:
 
 
 @compiled
-def _at_every_row(function: Callable[[Array], Array], positions: Array) -> Array:
+def _at_every_row(function: Callable[[Array], Any], positions: Array) -> Any:
     return jax.lax.map(function, positions, batch_size=ROWS_AT_ONCE)
 
 

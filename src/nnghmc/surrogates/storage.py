@@ -82,6 +82,7 @@ class StoredSurrogate(NamedTuple):
     names: tuple[str, ...] | None
     shapes: tuple[tuple[int, ...], ...] | None
     held_out: GradientData | None = None
+    of_inputs: bool = False
 
 
 def write_surrogate(path: str | Path, stored: StoredSurrogate) -> None:
@@ -117,6 +118,7 @@ def to_arrays(stored: StoredSurrogate) -> dict[str, np.ndarray]:
         "shapes": stored.shapes,
         "report": report,
         "learned": learned,
+        "of_inputs": stored.of_inputs,
     }
     arrays["header"] = np.frombuffer(json.dumps(header).encode(), np.uint8)
     if stored.held_out is not None:
@@ -187,6 +189,7 @@ def _decode(header: dict[str, Any], arrays: dict[str, np.ndarray]) -> StoredSurr
         None if names is None else tuple(names),
         None if shapes is None else tuple(tuple(shape) for shape in shapes),
         _decode_held_out(arrays),
+        bool(header.get("of_inputs", False)),
     )
 
 
@@ -204,7 +207,7 @@ def _decode_held_out(arrays: dict[str, np.ndarray]) -> GradientData | None:
 
 
 def _checked_array(array: np.ndarray) -> jax.Array:
-    if array.dtype.kind != "f" or not np.isfinite(array).all():
+    if array.dtype.kind not in "fi" or not np.isfinite(array).all():
         raise ValueError(f"an array of {array.dtype} whose entries are not all finite numbers")
     return jnp.asarray(array)
 

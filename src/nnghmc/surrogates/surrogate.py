@@ -9,7 +9,7 @@ from jaxtyping import Array, Float
 
 from nnghmc.errors import SettingsError, SurrogateFileError
 from nnghmc.model.layout import ParameterLayout
-from nnghmc.model.posterior import Posterior
+from nnghmc.model.posterior import GradientFn, Posterior
 from nnghmc.surrogates.data import GradientData
 from nnghmc.surrogates.learned import Learned
 from nnghmc.surrogates.parts.prior_swap import swap_prior
@@ -21,11 +21,12 @@ from nnghmc.surrogates.storage import (
     to_arrays,
     write_surrogate,
 )
+from nnghmc.surrogates.surrogate_posterior import SurrogatePosterior
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Surrogate:
-    """A fitted, frozen gradient.
+    """A fitted and frozen gradient model.
 
     Attributes:
         learned: the gradient as a pytree, for use in compiled code.
@@ -34,6 +35,8 @@ class Surrogate:
         layout: names and shapes of the parameters; None where they are unknown.
         held_out: gradient data held out of the fit; None where nothing was held out. A surrogate
             loaded from a file has none.
+        of_inputs: whether its coordinates are the inputs of the expensive function of a posterior
+            rather than the parameters.
     """
 
     learned: Learned
@@ -41,9 +44,21 @@ class Surrogate:
     dim: int
     layout: ParameterLayout | None = None
     held_out: GradientData | None = None
+    of_inputs: bool = False
 
     def __repr__(self) -> str:
-        return f"Surrogate of {self.dim} dimensions: {self.report}"
+        coordinates = "inputs" if self.of_inputs else "dimensions"
+        return f"Surrogate of {self.dim} {coordinates}: {self.report}"
+
+    def on(self, posterior: Posterior) -> SurrogatePosterior:
+        """Return the surrogate posterior: the exact part of a posterior and what was learned.
+
+        The posterior may have another prior than the one that the surrogate was learned under, if
+        the surrogate is that of the expensive function in its inputs.
+        """
+        self.check_fits(posterior)
+        split = posterior.split() if self.of_inputs else posterior.undivided()
+        return SurrogatePosterior(split, self.learned)
 
     @property
     def conservative(self) -> bool:
@@ -74,10 +89,30 @@ class Surrogate:
             old: the posterior the surrogate was fitted to, or its log prior; None is a flat prior.
             new: the posterior to sample, with the same likelihood and data, or its log prior.
         """
+        if self.of_inputs:
+            raise SettingsError(
+                "a surrogate of the expensive function holds no prior that could be replaced. Use "
+                "it as it is: sample(posterior, method=Auto(surrogate=surrogate))."
+            )
         return replace(self, learned=swap_prior(self.learned, self.layout, old, new), held_out=None)
 
+    def as_of_inputs(self) -> "Surrogate":
+        """Return the same surrogate, said to be one of the inputs of an expensive function."""
+        return replace(self, of_inputs=True, layout=None)
+
+    def gradient_for(self, posterior: Posterior) -> GradientFn:
+        """Return the learned gradient as a function of the parameters of a posterior."""
+        return self.on(posterior).gradient if self.of_inputs else self.learned.gradient
+
     def check_fits(self, posterior: Posterior) -> None:
-        """Fail if the parameters of a posterior are not those the surrogate was fitted to."""
+        """Fail if the parameters or inputs of a posterior are not those of the surrogate."""
+        if self.of_inputs:
+            if posterior.split().num_inputs != self.dim:
+                raise SettingsError(
+                    f"a surrogate of {self.dim} inputs cannot serve a posterior whose expensive "
+                    f"function has {posterior.split().num_inputs}. Fit one to this posterior."
+                )
+            return
         if posterior.dim != self.dim:
             raise SettingsError(
                 f"a surrogate of {self.dim} dimensions cannot serve a posterior of "
@@ -118,7 +153,7 @@ class Surrogate:
             layout: replaces the restored layout, which has names and shapes but no tree structure.
         """
         surrogate = cls._of(read_arrays(path, arrays))
-        if layout is None:
+        if layout is None or surrogate.of_inputs:
             return surrogate
         if layout.dim != surrogate.dim:
             raise SurrogateFileError(
@@ -131,14 +166,18 @@ class Surrogate:
         names = None if self.layout is None else self.layout.names
         shapes = None if self.layout is None else self.layout.shapes
         data = self.held_out if held_out else None
-        return StoredSurrogate(self.learned, self.report, self.dim, names, shapes, data)
+        return StoredSurrogate(
+            self.learned, self.report, self.dim, names, shapes, data, self.of_inputs
+        )
 
     @classmethod
     def _of(cls, stored: StoredSurrogate) -> "Surrogate":
         layout = None
         if stored.names is not None and stored.shapes is not None:
             layout = ParameterLayout(None, stored.names, stored.shapes)
-        return cls(stored.learned, stored.report, stored.dim, layout, stored.held_out)
+        return cls(
+            stored.learned, stored.report, stored.dim, layout, stored.held_out, stored.of_inputs
+        )
 
 
 def load_surrogate(path: str | Path) -> Surrogate:

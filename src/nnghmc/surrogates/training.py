@@ -99,12 +99,14 @@ class Lesson(NamedTuple):
         held_out: gradient data that decide when to stop; None where nothing was held out.
         key: JAX key for all random choices.
         training: how to train a network.
+        before: what was learned earlier, which a model may start from; None at first.
     """
 
     data: GradientData
     held_out: GradientData | None
     key: PRNGKeyArray
     training: Training
+    before: Any = None
 
     def mapped(self, change: Callable[[GradientData], GradientData]) -> "Lesson":
         """Apply a function to the data and to the held-out data."""
@@ -127,7 +129,7 @@ def train(network: Trainable, lesson: Lesson, rows_of: Callable[[GradientData], 
     is in single precision. The returned weights have the precision of positions, so that
     trajectories are reversible to the rounding of positions.
     """
-    _, held_out, key, training = lesson
+    held_out, key, training = lesson.held_out, lesson.key, lesson.training
     if training.patience is None or held_out is None:
         training, held_out = replace(training, patience=None), None
     rows = rows_of(lesson.data)

@@ -284,3 +284,27 @@ def test_workers_end_with_the_last_copy_of_the_posterior():
     for thread in threads:
         thread.join(20)
     assert not any(thread.is_alive() for thread in threads)
+
+
+def around_one(q):
+    """A log likelihood around one, with its gradient."""
+    return -0.5 * np.sum((q - 1) ** 2), 1 - q
+
+
+def test_a_prior_in_jax_stays_exact():
+    posterior = from_callable(around_one, 2, log_prior=lambda q: -jnp.sum(q**4))
+    split, position = posterior.split(), jnp.array([0.5, 2.0])
+    assert (split.num_inputs, split.has_exact_part) == (2, True)
+    assert split.exact(position) == 0.5**4 + 2.0**4
+    value, gradient = split.expensive_and_gradient(position)
+    assert value == -around_one(np.array([0.5, 2.0]))[0]
+    np.testing.assert_allclose(gradient, position - 1)
+    potential, slope = posterior.potential_and_gradient(position)
+    assert potential == pytest.approx(float(value + split.exact(position)))
+    assert posterior.potential(position) == pytest.approx(float(potential))
+    np.testing.assert_allclose(slope, position - 1 + 4 * position**3)
+
+
+def test_a_log_prior_must_return_one_number():
+    with pytest.raises(PosteriorError, match="log_prior must return one real number"):
+        from_callable(around_one, 2, log_prior=lambda q: q)

@@ -48,10 +48,11 @@ def test_one_call_per_draw_and_none_beyond_the_cost_but_for_timing():
     assert calls.potentials == total.true_potentials
     assert calls.gradients == total.true_gradients
     along_the_truth = run.stats["component"] == 1
-    rays = sampled.true_gradients - (run.stats["n_steps"] + 1)[along_the_truth].sum()
-    others = np.size(along_the_truth) - along_the_truth.sum()
-    assert sampled.true_potentials == total.true_potentials == others
-    assert 0 < rays <= 80  # a look beyond the outermost draws, at the end
+    afterwards = sampled.true_gradients - (run.stats["n_steps"] + 1)[along_the_truth].sum()
+    assert sampled.true_potentials == np.size(along_the_truth) - along_the_truth.sum()
+    probe = run.warmup_stats["component"] == 0
+    assert run.cost.warmup.true_potentials == chains + probe.sum()
+    assert 0 < afterwards <= 64 + 9 * 32 + 80  # hot draws, outward trajectories, rays
     assert run.notes == ()
     assert_moments(run, 0.0, SCALES)
 
@@ -156,3 +157,20 @@ def test_single_precision():
     assert run.stats["lp"].dtype == np.float32
     assert run.acceptance > 0.5
     assert potential == np.inf
+
+
+def around_one(q):
+    """A log likelihood around one, with its gradient."""
+    return -0.5 * np.sum((q - 1) ** 2), 1 - q
+
+
+def test_what_was_learned_of_a_likelihood_serves_under_another_prior():
+    wide, narrow = (
+        from_callable(around_one, 2, log_prior=lambda q, s=s: -0.5 * jnp.sum((q / s) ** 2))
+        for s in (10.0, 0.5)
+    )
+    first = sample(wide, 20, method=Auto(way="learn"), progress=False)
+    again = sample(narrow, 1000, method=Auto(surrogate=first.surrogate), progress=False)
+    assert again.handed_over
+    assert again.events_of("Explored") == ()
+    np.testing.assert_allclose(again.draws.mean(axis=(0, 1)), 0.2, atol=0.05)

@@ -6,7 +6,7 @@ import jax
 import numpy as np
 import pytest
 
-from nnghmc import Auto, Posterior, sample
+from nnghmc import Auto, Policy, Posterior, sample
 from nnghmc.engine.events import UnknownEvent
 from nnghmc.run.report import Contents, Phase, Probe, write_report
 from support import QUICK, logistic_data, logistic_log_likelihood, logistic_log_prior
@@ -65,12 +65,9 @@ def test_probes_of_the_automatic_run_are_at_the_end_of_its_warm_up(logistic):
     run = sample(logistic, 20, 2, method=method, progress=False)
     contents = Contents.of_run(run)
     assert [phase.name for phase in contents.phases] == ["warm-up", "kept"]
-    assert contents.phases[0].draws == run.warmup_draws.shape[1] > 0
-    probed = run.events_of("Probed")
-    assert probed
-    expected = [(probe.after, probe.acceptance) for probe in probed]
-    assert [(probe.after, probe.acceptance) for probe in contents.probes] == expected
-    assert contents.probes[0].after == run.warmup_draws.shape[1]
+    assert contents.phases[0].draws == run.warmup_draws.shape[1] == Policy().probe_draws
+    (probed,) = run.events_of("Probed")
+    assert contents.probes == (Probe(Policy().probe_draws, probed.acceptance),)
 
 
 def test_probes_of_another_version_are_told_but_not_drawn(learned_run):

@@ -1,18 +1,22 @@
 """The density of a function outside JAX, which compiled code calls back for all chains at once."""
 
+from collections.abc import Callable
 from functools import partial
 from threading import Lock
 
 import equinox as eqx
 import jax
+import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array
+from jaxtyping import Array, PyTree
 
 from nnghmc.errors import PosteriorError
 from nnghmc.model.blackbox.callbacks import called_back, like
 from nnghmc.model.blackbox.calls import CallMonitor
 from nnghmc.model.blackbox.evaluation import Outcome
 from nnghmc.model.blackbox.workers import Workers
+from nnghmc.model.layout import ParameterLayout
+from nnghmc.model.split import PriorApart, Split
 
 FAILED_ROUNDS = 10
 """Number of rounds in a row without a successful call after which an earlier position is tried."""
@@ -82,10 +86,10 @@ class HostFunction:
             self._try_where_it_worked(gradients)
 
     def find_out(self) -> None:
-        """Try whether the function still works, if the last calls have failed in all chains.
+        """Check whether the function still works, if the last calls have failed in all chains.
 
-        The monitor asks when a chunk of draws is done: a chunk in which the function broke must
-        not count.
+        The monitor calls this after each chunk of draws, so that a chunk in which the function
+        broke does not count.
         """
         if self._failed_rounds and not self.monitor.ended:
             self._try_where_it_worked(gradients=False)
@@ -116,6 +120,30 @@ class BlackBox(eqx.Module):
     def potential_and_gradient(self, position: Array) -> tuple[Array, Array]:
         """Return U(q) and ∇U(q) by one call for each chain."""
         return jax.value_and_grad(self.potential)(position)
+
+
+class BlackBoxWithPrior(eqx.Module):
+    """The potential of a log likelihood outside JAX and a log prior in JAX, which stays exact."""
+
+    likelihood: BlackBox
+    log_prior: Callable[[PyTree], Array]
+    layout: ParameterLayout = eqx.field(static=True)
+
+    def potential(self, position: Array) -> Array:
+        """Return U(q) by one call for each chain."""
+        return self.prior(position) + self.likelihood.potential(position)
+
+    def potential_and_gradient(self, position: Array) -> tuple[Array, Array]:
+        """Return U(q) and ∇U(q) by one call for each chain."""
+        return self.split().with_function(position, self.likelihood.potential_and_gradient)
+
+    def prior(self, position: Array) -> Array:
+        """Return minus the log prior."""
+        return -jnp.asarray(self.log_prior(self.layout.unflatten(position)), position.dtype)
+
+    def split(self) -> Split:
+        """Return the prior as the exact part, and the log likelihood as the expensive function."""
+        return PriorApart(self.likelihood.potential_and_gradient, self.layout.dim, self.prior)
 
 
 @partial(jax.custom_vjp, nondiff_argnums=(0,))

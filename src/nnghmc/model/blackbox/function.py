@@ -10,17 +10,21 @@ from collections.abc import Callable, Mapping, Sequence
 from numbers import Integral
 from typing import Any
 
+import jax.numpy as jnp
 import numpy as np
 from jaxtyping import PyTree
 
 from nnghmc.errors import PosteriorError, positive_integer
 from nnghmc.model.blackbox.callbacks import Traceable
-from nnghmc.model.blackbox.density import BlackBox, HostFunction
+from nnghmc.model.blackbox.density import BlackBox, BlackBoxWithPrior, HostFunction
 from nnghmc.model.blackbox.evaluation import Evaluation, as_flat
 from nnghmc.model.blackbox.first_calls import check_first_calls
 from nnghmc.model.blackbox.workers import Processes, Threads, Workers
 from nnghmc.model.checks import checked_layout
+from nnghmc.model.density import Density
 from nnghmc.model.posterior import Posterior
+from nnghmc.model.tracing import scalar_type, trace
+from nnghmc.platform.precision import position_dtype
 
 
 def from_callable(
@@ -28,6 +32,7 @@ def from_callable(
     initial_or_dim: PyTree,
     *,
     value: Callable[[PyTree], Any] | None = None,
+    log_prior: Callable[[PyTree], Any] | None = None,
     workers: int = 1,
     processes: bool = False,
     constrain: Callable[[PyTree], PyTree] | None = None,
@@ -47,6 +52,9 @@ def from_callable(
         value: `parameters -> log density`, where that is cheaper without the gradient. A draw
             along a learned gradient calls it once. It must return the same number as
             `value_and_grad`, constants included.
+        log_prior: `parameters -> scalar` in JAX, where the prior is known apart. The functions then
+            return the log likelihood alone. The prior stays exact, only the log likelihood is
+            learned, and what was learned serves under another prior.
         workers: how many chains are evaluated at the same time. More than 1 needs a function that
             several threads may call at once.
         processes: use processes instead of threads as workers: for functions that keep Python
@@ -65,8 +73,14 @@ def from_callable(
     host = HostFunction(_workers(evaluation, workers, processes))
     start = as_flat(initial, layout)
     check_first_calls(host, start)
+    likelihood = _density(host)
+    density: Density = likelihood
+    if log_prior is not None:
+        parameters = layout.unflatten(jnp.asarray(start, position_dtype()))
+        scalar_type("log_prior", trace("log_prior", log_prior, parameters).result)
+        density = BlackBoxWithPrior(likelihood, log_prior, layout)
     return Posterior.over(
-        _density(host),
+        density,
         initial,
         monitor=host.monitor,
         constrain=None if constrain is None else Traceable.of(constrain, layout, start),

@@ -84,7 +84,7 @@ def _as_bambi_reports(model: bambi.Model, natural: Natural, dims: Dims) -> tuple
 
 
 def _centrings(model: bambi.Model) -> tuple[Centring, ...]:
-    """Return one entry for each linear predictor that has an intercept and other terms."""
+    """Return how each linear predictor with an intercept and other terms centres its columns."""
     found = []
     for part in model.backend.distributional_components.values():
         intercept, terms = part.component.intercept_term, part.component.common_terms

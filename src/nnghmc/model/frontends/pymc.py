@@ -127,7 +127,7 @@ def _with_results(
     initial: PyTree,
     report: Report,
 ) -> Posterior:
-    """Make a posterior from a log density, with all that the model knows about its results."""
+    """Make a posterior from a log density, with the labels, data and results of the model."""
     model = translator.model
     variables = {
         variable.name: variable

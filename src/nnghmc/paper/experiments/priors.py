@@ -23,7 +23,7 @@ SETTINGS = (
 
 
 def run(full: bool = False, seed: int = 0, progress: bool = True) -> Result:
-    """Learn under variance 10; sample under 0.1 with what was learned, and by standard HMC."""
+    """Learn under a prior of variance 10, reuse it under 0.1, and compare with standard HMC."""
     runs = four_runs(logistic, DRAWS if full else QUICK_DRAWS, seed, progress)
     return Result([SETTINGS, table(runs), agreement(runs)], {"priors.png": figure(runs)})
 
@@ -31,9 +31,9 @@ def run(full: bool = False, seed: int = 0, progress: bool = True) -> Result:
 def four_runs(
     make_posterior: Any, draws: int, seed: int = 0, progress: bool = True, **tuning: Any
 ) -> dict[str, Run]:
-    """Sample both priors by both methods; under the new prior NNgHMC reuses what it learned.
+    """Sample under both priors by both methods; under the new one NNgHMC reuses what it learned.
 
-    Draws along a learned gradient are cheap, and NNgHMC makes four times as many.
+    Draws along a learned gradient are cheap, so NNgHMC makes four times as many as standard HMC.
     """
     old, new = (make_posterior(prior_variance=value) for value in (OLD_VARIANCE, NEW_VARIANCE))
     tuning = {**TUNING, **tuning}

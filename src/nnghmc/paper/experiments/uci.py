@@ -56,7 +56,7 @@ SETTINGS = (
 
 
 def course(case: Case, share: float) -> Course:
-    """Return the paper's settings with this share of the draws to learn from."""
+    """Return the paper's settings, with gradients collected during this fraction of the draws."""
     collected = int(share * DRAWS)
     return Course(
         step_size=case.step_size,

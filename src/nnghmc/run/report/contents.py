@@ -66,6 +66,8 @@ class HeldOutGradients:
         spread = surrogate.held_out.positions.std(axis=0)
         points = surrogate.held_out.thinned(MOST_POINTS)
         learned = all_gradients(surrogate.learned, points.positions)
+        if surrogate.of_inputs and surrogate.dim != len(coordinates):
+            coordinates = tuple(f"input {number}" for number in range(surrogate.dim))
         return cls(coordinates, points.gradients * spread, learned * spread)
 
     @property
@@ -215,7 +217,7 @@ class Contents:
         return np.concatenate(rows, axis=1)
 
     def statistic(self, name: str) -> np.ndarray:
-        """Return a statistic of the kept draws, (chains, draws); no draws where it is unknown."""
+        """Return a statistic of the kept draws, shape (chains, draws); without draws if unknown."""
         return np.asarray(self.stats.get(name, np.empty((self.chains, 0))))
 
 
@@ -234,10 +236,11 @@ def _probes(run: Run) -> tuple[Probe, ...]:
     Events that another version of the package wrote are left out: they may have other fields.
     """
     first = _draws_before_collecting(run)
+    before = sum(draws for _, draws in run.preparation.warmup.phases)
     probed = [event for event in run.events_of("Probed") if not isinstance(event, UnknownEvent)]
     decided = [event for event in run.decisions if not isinstance(event, UnknownEvent)]
     return (
-        *(Probe(event.after, event.acceptance) for event in probed),
+        *(Probe(before, event.acceptance) for event in probed),
         *(Probe(first + event.draws_collected, event.learned_acceptance) for event in decided),
     )
 

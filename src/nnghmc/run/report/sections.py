@@ -121,7 +121,7 @@ class Report:
         return joined(limits, worst, rest)
 
     def traces(self) -> Html:
-        """Return the draws of some variables in order."""
+        """Return plots of the draws of some variables, in the order in which they were made."""
         if not self.drawn:
             return _words(NO_DRAWS)
         words = "Each chain has a colour. The chains should overlap and show no trend."

@@ -52,7 +52,7 @@ class NetworkPotential(Learned):
         return jax.grad(self.potential)(position)
 
     def under(self, whitening: Whitening) -> "NetworkPotential":
-        """Absorb the linear map into the first layer."""
+        """Return the network with a linear map absorbed into its first layer."""
         layers = self.layers.before_first(whitening.pull, self.centre)
         return NetworkPotential(jnp.asarray(whitening.centre), layers)
 

@@ -30,11 +30,11 @@ class UnderAnotherPrior(Learned):
         return self.inner.conservative
 
     def gradient(self, position: Float[Array, " dim"]) -> Float[Array, " dim"]:
-        """Evaluate the learned gradient plus the gradient of old minus new log prior."""
+        """Evaluate the learned gradient plus the gradient of the old minus the new log prior."""
         return self.inner.gradient(position) + jax.grad(self._difference)(position)
 
     def potential(self, position: Float[Array, " dim"]) -> Float[Array, ""]:
-        """Evaluate the learned potential plus old minus new log prior."""
+        """Evaluate the learned potential plus the old minus the new log prior."""
         return self.inner.potential(position) + self._difference(position)
 
     def _difference(self, position: Float[Array, " dim"]) -> Array:

@@ -64,15 +64,20 @@ class Whitening(Storable):
         return cls(centre, scale, basis @ vectors, np.sqrt(values))
 
     @classmethod
-    def of_draws(cls, positions: np.ndarray) -> "Whitening":
+    def of_draws(cls, positions: np.ndarray, weights: np.ndarray | None = None) -> "Whitening":
         """Whiten by the covariance of positions, with correlations shrunk towards zero.
 
-        The shrinkage dim / (dim + points) is the fraction of the estimate that is noise.
+        The shrinkage dim / (dim + points) is the fraction of the estimate that is noise. With
+        `weights`, positions count by their weights.
         """
         number, dim = positions.shape
-        centre, scale = positions.mean(axis=0), positions.std(axis=0)
-        correlations = np.corrcoef(positions, rowvar=False).reshape(dim, dim)
-        shrinkage = dim / (dim + number)
+        weights = np.ones(number) if weights is None else weights
+        centre = np.average(positions, axis=0, weights=weights)
+        away = positions - centre
+        covariance = (away * weights[:, np.newaxis]).T @ away / weights.sum()
+        scale = np.sqrt(np.diag(covariance))
+        shrinkage = dim / (dim + weights.sum() ** 2 / (weights**2).sum())
+        correlations = covariance / np.outer(scale, scale)
         shrunk = (1 - shrinkage) * correlations + shrinkage * np.eye(dim)
         return cls.of_matrix(centre, scale, np.eye(dim), np.linalg.inv(shrunk))
 

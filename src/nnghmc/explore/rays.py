@@ -1,4 +1,4 @@
-"""Measures the tails beyond the outermost draws, and whether a learned gradient can reach them.
+"""Measures how heavy the tails are, beyond the outermost draws.
 
 Rays lead from the median of the draws through the outermost draws to twice that distance. Some rays
 move along all coordinates. The others follow one coordinate, out of those with the most extreme
@@ -15,8 +15,6 @@ import numpy as np
 from nnghmc.engine.session import Session
 from nnghmc.explore.collect import evaluate_in_batches
 from nnghmc.model.posterior import PotentialAndGradientFn
-from nnghmc.surrogates import GradientData, Learned
-from nnghmc.surrogates.learned import all_gradients
 
 MOST_RAYS = 32
 """Largest number of rays along all coordinates."""
@@ -26,40 +24,33 @@ MOST_RAYS_PER_COORDINATE = 4
 """Largest number of rays along one coordinate."""
 EXTENSION = 2.0
 """Distance from the median at which a ray ends, relative to the draw that it passes through."""
-NEGLIGIBLE_LOG_DECAY = 4.0
-"""Log decay above which the mass beyond the outermost draws is negligible."""
-LARGEST_EXCESS_RISE = 1.5
-"""Excess of the learned over the true rise of the potential above which trajectories stay out."""
-LARGEST_RISE_TO_LEARN = 10.0
-"""Rise of the potential above which a ray ends where hardly any mass is left to learn about."""
 OUTLIER_DISTANCE = 5.0
 """Distance from the median, in median absolute deviations, beyond which a draw loses weight."""
-NODES, WEIGHTS = np.polynomial.legendre.leggauss(8)
 
 
 @dataclass(frozen=True)
 class Rays:
-    """Rises of the true potential beyond the outermost draws, and the gradient data found there.
+    """Rises of the true potential beyond the outermost draws.
 
     Attributes:
         outer: positions of the outermost draws that the rays pass through, shape (rays, dim).
         rises: rise of the potential along each ray, from the outermost draw to the end.
         groups: 0 for rays along all coordinates, and one positive number for each coordinate that
             has rays of its own.
-        ends: gradient data at the ends of the rays.
+        ends: the ends of the rays, of the same shape.
         evaluations: number of gradient evaluations.
     """
 
     outer: np.ndarray
     rises: np.ndarray
     groups: np.ndarray
-    ends: GradientData
+    ends: np.ndarray
     evaluations: int
 
     @property
     def log_decay(self) -> np.ndarray:
         """Logarithm of the factor by which the mass decays along the rays of each group."""
-        power = np.where(self.groups == 0, self.ends.dim, 1)  # of the growth of the volume
+        power = np.where(self.groups == 0, self.ends.shape[1], 1)  # of the growth of the volume
         return self._group_medians(self.rises - power * np.log(EXTENSION))
 
     @property
@@ -67,43 +58,9 @@ class Rays:
         """Tail index: the ν of a Student's t with such tails, which has no variance if ν ≤ 2."""
         return float(self.log_decay.min() / np.log(EXTENSION))
 
-    @property
-    def heavy(self) -> bool:
-        """Whether the mass beyond the outermost draws is too large to be neglected."""
-        return bool(self.log_decay.min() < NEGLIGIBLE_LOG_DECAY)
-
-    def closed_off(self, learned: Learned) -> bool:
-        """Return whether a learned gradient keeps trajectories away from mass that matters.
-
-        Only the rays that the gradient has not learned from are compared.
-        """
-        excess = self._group_medians(self._learned_rises(learned) - self.rises, ~self.to_learn_from)
-        matters = self.log_decay < NEGLIGIBLE_LOG_DECAY
-        return bool(np.any(matters & (excess > LARGEST_EXCESS_RISE)))
-
-    @property
-    def to_learn_from(self) -> np.ndarray:
-        """Mask of the rays that a gradient may learn from: every second one."""
-        return np.arange(len(self.rises)) % 2 == 1
-
-    @property
-    def training_data(self) -> GradientData:
-        """Gradient data to learn from, without rays that end where hardly any mass is left."""
-        return self.ends.select(self.to_learn_from & (self.rises < LARGEST_RISE_TO_LEARN))
-
-    def _learned_rises(self, learned: Learned) -> np.ndarray:
-        """Integrate the learned gradient along the rays; not every model has a potential."""
-        along = self.ends.positions - self.outer
-        fractions = (NODES + 1) / 2
-        points = self.outer[:, np.newaxis] + fractions[:, np.newaxis] * along[:, np.newaxis]
-        gradients = all_gradients(learned, points.reshape(-1, along.shape[1]))
-        slopes = np.einsum("rnd,rd->rn", gradients.reshape(points.shape), along)
-        return np.asarray(slopes @ WEIGHTS / 2)
-
-    def _group_medians(self, values: np.ndarray, mask: np.ndarray | bool = True) -> np.ndarray:
-        """Return the median of each group over the rays in the mask."""
-        numbers = np.unique(self.groups)
-        return np.array([np.median(values[(self.groups == number) & mask]) for number in numbers])
+    def _group_medians(self, values: np.ndarray) -> np.ndarray:
+        """Return the median of each group of rays."""
+        return np.array([np.median(values[self.groups == n]) for n in np.unique(self.groups)])
 
 
 def follow_rays(
@@ -127,7 +84,7 @@ def follow_rays(
     ends = outer + (EXTENSION - 1) * np.concatenate([away[rows] for rows, away in chosen])
     sizes = [len(rows) for rows, _ in chosen]
 
-    def evaluate(batch: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def evaluate(batch: np.ndarray) -> tuple[np.ndarray, ...]:
         return session.evaluate("ray", potential_and_gradient, batch)
 
     after, gradients, evaluations = evaluate_in_batches(evaluate, ends, chains)
@@ -137,7 +94,7 @@ def follow_rays(
         outer,
         rises,
         np.repeat(np.arange(len(chosen)), sizes),
-        GradientData.of_points(ends, gradients, after),
+        ends,
         evaluations,
     )
 

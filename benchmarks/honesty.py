@@ -1,0 +1,161 @@
+"""Is a run without a note right? Over many posteriors of different kinds, against known answers.
+
+Each run is an automatic one, told that the function is expensive, so that it learns wherever it
+can. A run is wrong if a mean or a standard deviation differs from the known one by more than Monte
+Carlo error, with a bound that accounts for the number of all comparisons. What matters is that no
+run is wrong without a note.
+
+    python benchmarks/honesty.py [--quick] [--only TARGET ...] [--seeds N]
+    python benchmarks/honesty.py --references    # make the long reference runs
+"""
+
+import argparse
+import json
+import sys
+import time
+
+import numpy as np
+from scipy import stats
+
+from honest_targets import LONG_RUNS, NAMES, REFERENCES, errors, known
+from nnghmc import NUTS, Auto, Estimate, diagnostics, sample
+from processes import in_a_process, tell
+from report import publish, table
+
+CHAINS, DRAWS, SEEDS = 4, 1000, 8
+EXPENSIVE = Auto(estimate=Estimate(CHAINS, DRAWS, 3e-3, 120.0, 15.0))
+"""As if a gradient of all chains took three milliseconds."""
+FALSE_ALARMS = 0.01
+"""Probability that one of all comparisons is called wrong by chance."""
+QUICK = ("log gamma, 3", "banana", "two modes, 0.5 at 4", "random intercepts, non-centred")
+
+
+def z_scores(name, draws):
+    """Return the differences from what is known, in Monte Carlo errors; NaN is not judged."""
+    target, (mean_error, sd_error) = known(name), errors(name)
+    flat = draws.reshape(-1, draws.shape[2])
+    of_means = np.hypot(diagnostics.standard_errors(draws), mean_error)
+    of_sds = np.hypot(diagnostics.standard_errors(draws, "std"), sd_error)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        return np.concatenate(
+            [(flat.mean(axis=0) - target.mean) / of_means, (flat.std(axis=0) - target.sd) / of_sds]
+        )
+
+
+def one_target(name, seeds):
+    runs = []
+    for seed in range(int(seeds)):
+        started = time.perf_counter()
+        run = sample(known(name).posterior, DRAWS, CHAINS, seed, EXPENSIVE, progress=False)
+        runs.append(
+            {
+                "seconds": time.perf_counter() - started,
+                "z": [float(z) for z in z_scores(name, run.draws)],
+                "notes": [note.kind for note in run.notes],
+                "learned": run.handed_over,
+                "gradients": run.cost.total.true_gradients,
+                "must be noted": bool(np.isnan(known(name).sd).all()),
+            }
+        )
+    tell(runs)
+
+
+def make_references():
+    """Make long runs of NUTS, and write their moments."""
+    found = json.loads(REFERENCES.read_text()) if REFERENCES.exists() else {}
+    for name, make in LONG_RUNS.items():
+        if name in found:
+            continue
+        run = sample(make(), 20_000, 8, 12345, NUTS(target_acceptance=0.98), progress=False)
+        flat = run.draws.reshape(-1, run.draws.shape[2])
+        found[name] = {
+            "mean": flat.mean(axis=0).tolist(),
+            "sd": flat.std(axis=0).tolist(),
+            "mean_error": diagnostics.standard_errors(run.draws).tolist(),
+            "sd_error": diagnostics.standard_errors(run.draws, "std").tolist(),
+            "rhat": float(run.convergence.rhat.max()),
+            "divergences": run.divergences,
+        }
+        print(name, run.convergence.rhat.max(), run.divergences, flush=True)
+        REFERENCES.write_text(json.dumps(found, indent=1) + "\n")
+
+
+def judged(results):
+    """Yield a row per target, and at the end the totals."""
+    comparisons = sum(np.isfinite(run["z"]).sum() for runs in results.values() for run in runs)
+    bound = stats.norm.isf(FALSE_ALARMS / 2 / max(comparisons, 1))
+    rows, silent, noted, total = [], [], 0, 0
+    for name, runs in results.items():
+        largest = [float(np.nanmax(np.abs(run["z"]), initial=0)) for run in runs]
+        wrong = [z > bound or run["must be noted"] for z, run in zip(largest, runs, strict=True)]
+        quiet = [not run["notes"] for run in runs]
+        silently = sum(w and q for w, q in zip(wrong, quiet, strict=True))
+        silent += [name] * silently
+        noted, total = noted + len(runs) - sum(quiet), total + len(runs)
+        kinds = sorted({kind for run in runs for kind in run["notes"]})
+        rows.append(
+            (
+                name,
+                f"{sum(run['learned'] for run in runs)} of {len(runs)}",
+                f"{np.median([run['gradients'] for run in runs]):,.0f}",
+                f"{np.median(largest):.1f}",
+                f"{max(largest):.1f}",
+                str(len(runs) - sum(quiet)),
+                str(silently),
+                ", ".join(kinds),
+            )
+        )
+    return rows, bound, silent, 1 - noted / max(total, 1), total
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--quick", action="store_true")
+    parser.add_argument("--references", action="store_true")
+    parser.add_argument("--seeds", type=int, default=SEEDS)
+    parser.add_argument("--only", nargs="+", choices=NAMES)
+    options = parser.parse_args()
+    if options.references:
+        make_references()
+        return
+    seeds = 1 if options.quick else options.seeds
+    results = {}
+    for name in options.only or (QUICK if options.quick else NAMES):
+        results[name] = in_a_process(__file__, name, seeds) or []
+        for run in results[name]:
+            print(
+                name,
+                f"{run['seconds']:.1f} s",
+                "learned" if run["learned"] else "NUTS",
+                f"z {np.nanmax(np.abs(run['z']), initial=0):.1f}",
+                run["notes"],
+                flush=True,
+            )
+    rows, bound, silent, without, total = judged(results)
+    header = (
+        "target",
+        "learned",
+        "true gradients",
+        "median largest z",
+        "largest z",
+        "with a note",
+        "wrong without a note",
+        "notes",
+    )
+    lines = [
+        f"{total} runs of {len(results)} targets, {CHAINS} chains of {DRAWS:,} draws each. z is",
+        "the difference of a mean or a standard deviation from the known one, in Monte Carlo",
+        f"errors; a run is wrong if one of them is above {bound:.1f}, or if there is no variance.",
+        "",
+        f"**Wrong without a note: {len(silent)} of {total} runs** ({', '.join(silent) or 'none'}).",
+        f"Without any note: {without:.0%} of all runs.",
+        *table(header, rows),
+    ]
+    publish("honesty", "Is a run without a note right?", lines, quick=options.quick or options.only)
+
+
+if __name__ == "__main__":
+    if "--one" in sys.argv:
+        one_target(*sys.argv[sys.argv.index("--one") + 1 :])
+    else:
+        main()

@@ -1,0 +1,146 @@
+"""Examines a surrogate posterior: asks the truth at its draws, in its tails, and beyond them."""
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
+
+import jax.numpy as jnp
+import numpy as np
+
+from nnghmc.engine.chunks import evaluate_all
+from nnghmc.explore.rounds.coverage import Coverage, hot_temperature, tolerance_for
+from nnghmc.explore.rounds.outward import STARTS, closed_off, follow_outward, outermost
+from nnghmc.explore.rounds.surrogate_chains import SurrogateChains
+from nnghmc.explore.rounds.truth import Evaluated, Truth, in_batches
+from nnghmc.surrogates.models.quadratic_plus_process import process_of
+from nnghmc.surrogates.surrogate_posterior import SurrogatePosterior
+
+
+class Agreement(NamedTuple):
+    """How the truth differs from the surrogate at draws of the posterior.
+
+    Attributes:
+        acceptance: expected acceptance of a step from one draw to another.
+        level: median of the difference, since the surrogate is known up to a constant.
+        spread: robust standard deviation of the difference.
+    """
+
+    acceptance: float
+    level: float
+    spread: float
+
+    @classmethod
+    def of(cls, excess: np.ndarray) -> "Agreement":
+        """Return the agreement for true minus surrogate potentials at independent draws.
+
+        With hardly any finite potential nothing agrees.
+        """
+        finite = excess[np.isfinite(excess)]
+        if 2 * len(finite) <= len(excess):
+            return cls(0.0, 0.0, 0.0)
+        level = float(np.median(finite))
+        spread = 1.5 * float(np.median(np.abs(finite - level)))
+        return cls(expected_acceptance(excess), level, spread)
+
+
+@dataclass(frozen=True)
+class Examination:
+    """The examination of one surrogate posterior.
+
+    Attributes:
+        truth: the truth, which keeps everything that it says.
+        surrogate: the surrogate posterior.
+        chains: chains on the surrogate posterior, with their tuning.
+        stream: part of the name of the random streams.
+    """
+
+    truth: Truth
+    surrogate: SurrogatePosterior
+    chains: SurrogateChains
+    stream: str
+
+    @property
+    def temperature(self) -> float:
+        """The temperature of hot draws."""
+        return hot_temperature(self.chains.positions.shape[1])
+
+    @cached_property
+    def generator(self) -> np.random.Generator:
+        """The random generator of the examination."""
+        return self.truth.session.generator(self.stream)
+
+    def draws(self, number: int) -> np.ndarray:
+        """Return draws of the surrogate posterior, shape (chains, number, dim)."""
+        return self.chains.draw(self.surrogate, number, f"{self.stream}, {number} draws")
+
+    def hot_draws(self, number: int) -> np.ndarray:
+        """Return draws of the surrogate posterior at a temperature above 1, one per row."""
+        hot = self.surrogate.at_temperature(self.temperature)
+        draws = self.chains.draw(hot, number, f"{self.stream}, hot", widen=self.temperature)
+        return draws.reshape(-1, draws.shape[2])
+
+    def excess(self, found: Evaluated) -> np.ndarray:
+        """Return the true minus the surrogate potential where the truth was asked."""
+        return found.values - learned_values(self.surrogate, found.inputs)
+
+    def coverage(self, hot: Evaluated, agreement: Agreement) -> Coverage:
+        """Return what hot draws say about the mass where the surrogate is wrong."""
+        known = learned_values(self.surrogate, hot.inputs)
+        excess, learned = hot.values - known, hot.exact + known
+        tolerance = tolerance_for(agreement.spread)
+        return Coverage.of(excess, learned, agreement.level, self.temperature, tolerance)
+
+    def look_outward(self, draws: np.ndarray, agreement: Agreement) -> float:
+        """Follow the true gradient outward; return the share of points that would be closed off.
+
+        Trajectories start from the outermost of some draws, one per row.
+        """
+        starts = draws[outermost(self._coordinates(draws), STARTS)]
+        momenta = self.generator.normal(size=starts.shape) * np.sqrt(self.temperature)
+        matrix, step_size = self.chains.inverse_mass_matrix, self.chains.step_size
+        found = follow_outward(self.truth, starts, momenta, matrix, step_size)
+        return self.closed_off(found, agreement)
+
+    def closed_off(self, found: Evaluated, agreement: Agreement) -> float:
+        """Return the share of points with mass where the surrogate is too high."""
+        typical, tolerance = self.truth.typical_potential, tolerance_for(agreement.spread)
+        return closed_off(found, self.excess(found), agreement.level, typical, tolerance)
+
+    def _coordinates(self, draws: np.ndarray) -> np.ndarray:
+        """Return draws in the directions in which the surrogate is least like a quadratic."""
+        learned = self.surrogate.learned
+        process = process_of(learned)
+        if process is not None:
+            directions = np.asarray(process.directions)
+            if directions.any():
+                inputs, _ = self.truth.inputs_and_exact(draws)
+                return np.asarray((inputs - np.asarray(process.centre)) @ directions.T)
+        return np.asarray(draws / draws.std(axis=0))
+
+
+def some(draws: np.ndarray, number: int, generator: np.random.Generator) -> np.ndarray:
+    """Return some rows."""
+    return draws[generator.choice(len(draws), min(number, len(draws)), replace=False)]
+
+
+def learned_values(surrogate: SurrogatePosterior, inputs: np.ndarray) -> np.ndarray:
+    """Return the learned function at rows of inputs."""
+
+    def evaluate(batch: np.ndarray) -> tuple[np.ndarray, ...]:
+        function = surrogate.learned.potential
+        return (np.asarray(evaluate_all(function, jnp.asarray(batch), quick=True)),)
+
+    return in_batches(evaluate, inputs)[0]
+
+
+def expected_acceptance(excess: np.ndarray) -> float:
+    """Return the mean acceptance of a step between two draws of the surrogate posterior.
+
+    `excess` is the true minus the surrogate potential at independent draws.
+    """
+    excess = np.where(np.isfinite(excess), excess, np.inf)
+    with np.errstate(invalid="ignore"):
+        change = excess[:, np.newaxis] - excess
+    change = np.where(np.isnan(change), np.inf, change)
+    others = ~np.eye(len(excess), dtype=bool)
+    return float(np.minimum(1.0, np.exp(-np.maximum(change[others], 0.0))).mean())

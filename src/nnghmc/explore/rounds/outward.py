@@ -1,0 +1,88 @@
+"""Follows the true gradient outward from the edge of what was explored.
+
+A surrogate that is wrong where none of its draws go cannot be found out by its draws, not even by
+hot ones: along a curved ridge it may rise far too steeply. The true dynamics follow such a ridge.
+Trajectories start from the outermost draws of the surrogate posterior, and the truth along them
+tells whether the surrogate would keep the chains out of places where there is mass.
+"""
+
+import numpy as np
+
+from nnghmc.explore.nuts_warmup import coloured
+from nnghmc.explore.rounds.truth import Evaluated, Truth
+
+STARTS = 32
+"""Number of trajectories."""
+LENGTH = 1.6
+"""Length of the trajectories; a standard normal has then forgotten its start."""
+MOST_STEPS = 8
+"""Largest number of leapfrog steps per trajectory."""
+RISE_THAT_MATTERS = 4.0
+"""Rise of the potential above the typical set beyond which a place has too little mass to matter,
+besides three standard deviations of the potential."""
+
+
+def outermost(coordinates: np.ndarray, number: int) -> np.ndarray:
+    """Return rows that are far from the middle and from each other."""
+    distances = np.linalg.norm(coordinates - np.median(coordinates, axis=0), axis=1)
+    chosen: list[int] = []
+    for _ in range(min(number, len(coordinates))):
+        chosen.append(int(np.argmax(distances)))
+        away = np.linalg.norm(coordinates - coordinates[chosen[-1]], axis=1)
+        distances = np.minimum(distances, away)
+    return np.array(chosen)
+
+
+def follow_outward(
+    truth: Truth,
+    positions: np.ndarray,
+    noise: np.ndarray,
+    covariance: np.ndarray,
+    step_size: float,
+) -> Evaluated:
+    """Follow the true gradient from some positions, and return all points on the way.
+
+    Args:
+        truth: the truth, which keeps all points.
+        positions: starts of the trajectories.
+        noise: standard normal noise for their momenta, of the same shape.
+        covariance: estimate of the posterior covariance, the inverse mass matrix, or its diagonal.
+        step_size: leapfrog step size.
+    """
+    steps = int(np.clip(np.ceil(LENGTH / step_size), 1, MOST_STEPS))
+    matrix = covariance if covariance.ndim == 2 else np.diag(covariance)
+    velocities = coloured(noise, covariance)  # momenta have the inverse covariance
+    found = truth.at(positions)
+    points = [found]
+    forces = truth.gradients_of_potential(found) @ matrix
+    for _ in range(steps):
+        velocities = velocities - 0.5 * step_size * forces
+        positions = positions + step_size * velocities
+        going_on = np.isfinite(positions).all(axis=1)
+        positions = np.where(going_on[:, np.newaxis], positions, points[-1].positions)
+        found = truth.at(positions)
+        points.append(found)
+        if truth.session.stopped:
+            break
+        forces = np.nan_to_num(truth.gradients_of_potential(found)) @ matrix
+        velocities = velocities - 0.5 * step_size * forces
+    return Evaluated.concatenate(points)
+
+
+def closed_off(
+    found: Evaluated, excess: np.ndarray, level: float, typical: float, tolerance: float
+) -> float:
+    """Return the share of points with mass where the surrogate is too high.
+
+    Args:
+        found: what the truth says at the points.
+        excess: true minus learned function at the points.
+        level: excess in the typical set.
+        typical: potential in the typical set.
+        tolerance: error of the surrogate above which it counts as too high.
+    """
+    dim = found.positions.shape[1]
+    potentials = np.where(found.is_finite, found.potentials, np.inf)
+    matters = potentials < typical + 3 * np.sqrt(0.5 * dim) + RISE_THAT_MATTERS
+    too_high = matters & (level - excess > tolerance)
+    return float(too_high.sum() / max(matters.sum(), 1))

@@ -1,0 +1,156 @@
+"""A Gaussian process that learns a function from its gradients, and from its values if known.
+
+The kernel is squared exponential, exp(-|x - x'|² / 2 length²). Its derivatives are the covariances
+of values and gradients, so that the posterior mean and its gradient are sums over the points. Where
+there are no points near, the mean falls back to zero.
+"""
+
+from typing import NamedTuple
+
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+from scipy.linalg import LinAlgError, cho_factor, cho_solve
+
+from nnghmc.surrogates.parts.storable import Storable
+
+LENGTHS = (0.6, 1.0, 1.5, 2.2, 3.3, 5.0, 8.0, 13.0)
+"""Length scales tried, in standard deviations."""
+NOISES = tuple(10.0**power for power in (-8, -6, -4, -3, -2, -1, 0, 1))
+"""Noise variances tried, relative to the variance of a gradient of the process."""
+ROWS_TO_COMPARE = 400
+"""Largest number of equations from which length and noise are chosen."""
+VARIANCE_OF_LEVEL = 1e4
+"""Prior variance of the level, relative to that of the process: values are known up to a level."""
+JITTER = 1e-10
+"""Variance that is added to every equation, so that nearly equal points do no harm."""
+
+
+class GradientProcess(Storable):
+    """The posterior mean of the process, as a function of x = directions (s - centre).
+
+    Rows of points beyond those that were learned from have weights of zero. All processes of the
+    same size share compiled code.
+    """
+
+    centre: Float[Array, " inputs"]
+    directions: Float[Array, "rank inputs"]
+    points: Float[Array, "points rank"]
+    value_weights: Float[Array, " points"]
+    gradient_weights: Float[Array, "points rank"]
+    length: Float[Array, ""]
+
+    @classmethod
+    def zero(cls, inputs: int, rank: int, capacity: int) -> "GradientProcess":
+        """Return a process that has learned nothing."""
+        nothing = jnp.zeros((capacity, rank))
+        return cls(
+            centre=jnp.zeros(inputs),
+            directions=jnp.zeros((rank, inputs)),
+            points=nothing,
+            value_weights=nothing[:, 0],
+            gradient_weights=nothing,
+            length=jnp.ones(()),
+        )
+
+    def value_and_gradient(
+        self, inputs: Float[Array, " inputs"]
+    ) -> tuple[Float[Array, ""], Float[Array, " inputs"]]:
+        """Return the posterior mean, up to a constant, and its gradient."""
+        x = self.directions @ (inputs - self.centre)
+        away = x - self.points
+        kernel = jnp.exp(-0.5 * jnp.sum(away**2, axis=1) / self.length**2)
+        along = self.value_weights + jnp.sum(self.gradient_weights * away, axis=1) / self.length**2
+        weighted = kernel * along
+        slope = (kernel @ self.gradient_weights - weighted @ away) / self.length**2
+        return jnp.sum(weighted), slope @ self.directions
+
+
+class Observations(NamedTuple):
+    """What a process learns from; one row per point.
+
+    Attributes:
+        points: positions x, of about unit variance.
+        gradients: gradients with respect to x.
+        values: values up to a level, or None where they belong to more than this process.
+        noise: factor on the noise variance of each point.
+    """
+
+    points: np.ndarray
+    gradients: np.ndarray
+    values: np.ndarray | None
+    noise: np.ndarray
+
+    def select(self, rows: np.ndarray) -> "Observations":
+        """Select some points."""
+        values = None if self.values is None else self.values[rows]
+        return Observations(self.points[rows], self.gradients[rows], values, self.noise[rows])
+
+    @property
+    def equations_per_point(self) -> int:
+        """The number of equations that each point gives."""
+        return self.points.shape[1] + (self.values is not None)
+
+    @property
+    def right_side(self) -> np.ndarray:
+        """The values, if known, followed by the gradients."""
+        values = np.empty(0) if self.values is None else self.values
+        return np.concatenate([values, self.gradients.ravel()])
+
+    def covariance(self, length: float, noise: float) -> np.ndarray:
+        """Return the covariance matrix of the right side."""
+        number, rank = self.points.shape
+        away = self.points[:, np.newaxis] - self.points
+        kernel = np.exp(-0.5 * (away**2).sum(axis=2) / length**2)
+        slopes = away / length**2
+        bends = np.eye(rank) / length**2 - slopes[..., np.newaxis] * slopes[:, :, np.newaxis]
+        bends *= kernel[..., np.newaxis, np.newaxis]
+        gradients = bends.transpose(0, 2, 1, 3).reshape(number * rank, number * rank)
+        noises = np.repeat(noise * self.noise / length**2, rank)
+        if self.values is not None:
+            mixed = (kernel[..., np.newaxis] * slopes).reshape(number, number * rank)
+            values = kernel + VARIANCE_OF_LEVEL
+            gradients = np.block([[values, mixed], [mixed.T, gradients]])
+            noises = np.concatenate([noise * self.noise, noises])
+        return gradients + np.diag(noises + JITTER)
+
+
+class Fit(NamedTuple):
+    """The weights of a posterior mean, with the length scale and the noise that were chosen."""
+
+    value_weights: np.ndarray
+    gradient_weights: np.ndarray
+    length: float
+    noise: float
+
+
+def fit_process(observations: Observations, least_noise: float) -> Fit:
+    """Choose length and noise by the marginal likelihood, and solve for the weights."""
+    length, noise = _most_likely(observations, least_noise)
+    factor = cho_factor(observations.covariance(length, noise), lower=True)
+    weights = cho_solve(factor, observations.right_side)
+    number, rank = observations.points.shape
+    values = weights[:number] if observations.values is not None else np.zeros(number)
+    return Fit(values, weights[-number * rank :].reshape(number, rank), length, noise)
+
+
+def _most_likely(observations: Observations, least_noise: float) -> tuple[float, float]:
+    """Return the length and the noise with the largest marginal likelihood of some points."""
+    number = len(observations.points)
+    most = max(2, ROWS_TO_COMPARE // observations.equations_per_point)
+    rows = np.random.default_rng(0).permutation(number)[:most]
+    some = observations.select(rows)
+    candidates = [(length, noise) for length in LENGTHS for noise in NOISES if noise >= least_noise]
+    return max(candidates, key=lambda candidate: _log_likelihood(some, *candidate))
+
+
+def _log_likelihood(observations: Observations, length: float, noise: float) -> float:
+    """Return the log marginal likelihood with the best variance, up to a constant."""
+    target = observations.right_side
+    try:
+        factor = np.linalg.cholesky(observations.covariance(length, noise))
+    except (LinAlgError, np.linalg.LinAlgError):
+        return -np.inf
+    whitened = np.linalg.solve(factor, target)
+    variance = max(float(whitened @ whitened) / len(target), np.finfo(float).tiny)
+    return float(-0.5 * len(target) * np.log(variance) - np.log(np.diag(factor)).sum())

@@ -1,0 +1,62 @@
+"""Trajectories that lead out of what was explored."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from nnghmc import Session, from_log_density
+from nnghmc.explore.rounds.outward import closed_off, follow_outward, outermost
+from nnghmc.explore.rounds.truth import Evaluated, Truth
+
+
+def test_the_outermost_rows_are_far_out_and_far_from_each_other():
+    generator = np.random.default_rng(0)
+    rows = generator.normal(size=(500, 2))
+    rows[[7, 70, 170]] = [[9.0, 0.0], [9.1, 0.0], [-6.0, 0.0]]
+    chosen = outermost(rows, 4).tolist()
+    assert chosen[:2] == [70, 170]
+    assert 7 not in chosen[:3]
+    assert len(outermost(rows[:3], 8)) == 3
+
+
+@pytest.mark.parametrize("diagonal", [True, False])
+def test_trajectories_follow_the_true_dynamics(diagonal):
+    """They conserve the true energy, in any metric, and all their points are kept."""
+    covariance = np.array([4.0, 0.25]) if diagonal else np.array([[4.0, 0.6], [0.6, 0.25]])
+    dense = np.diag(covariance) if diagonal else covariance
+    precision = jnp.asarray(np.linalg.inv(dense))
+    posterior = from_log_density(lambda q: -0.5 * q @ precision @ q, np.zeros(2))
+    truth = Truth(posterior.split(), Session(0, "outward"), counts_calls=False)
+    generator = np.random.default_rng(0)
+    starts, noise = generator.normal(size=(2, 8, 2)) * [2.0, 0.5]
+    found = follow_outward(truth, starts, noise, covariance, 0.2)
+    steps = len(found.positions) // 8
+    assert steps == 1 + 8
+    np.testing.assert_array_equal(found.positions[:8], starts)
+    np.testing.assert_array_equal(truth.all.positions, found.positions)
+    rows = found.positions.reshape(steps, 8, 2)
+    # Leapfrog: the middle of three points moves by -step² Σ ∇U.
+    second = rows[2:] - 2 * rows[1:-1] + rows[:-2]
+    gradients = np.asarray(jax.vmap(jax.vmap(posterior.gradient))(jnp.asarray(rows[1:-1])))
+    np.testing.assert_allclose(second, -(0.2**2) * gradients @ dense, atol=1e-10)
+    root = np.sqrt(covariance) if diagonal else np.linalg.cholesky(covariance)
+    velocities = noise * root if diagonal else noise @ root.T
+    first = starts + 0.2 * (velocities - 0.1 * np.asarray(starts @ np.asarray(precision) @ dense))
+    np.testing.assert_allclose(rows[1], first, atol=1e-10)
+
+
+def found_with(potentials):
+    zeros = np.zeros((len(potentials), 2))
+    return Evaluated(zeros, zeros, np.zeros(len(potentials)), np.asarray(potentials), zeros)
+
+
+def test_only_places_with_mass_where_the_surrogate_is_too_high_count():
+    found = found_with([1.0, 2.0, 3.0, 500.0])
+    level = 10.0
+    assert closed_off(found, np.full(4, level), level, 1.0, 1.0) == 0
+    too_high = np.array([level, level - 2, level, level - 100])  # the last has no mass
+    assert closed_off(found, too_high, level, 1.0, 1.0) == pytest.approx(1 / 3)
+    assert closed_off(found, too_high, level, 1.0, 3.0) == 0
+    too_low = np.full(4, level + 50.0)
+    assert closed_off(found, too_low, level, 1.0, 1.0) == 0
