@@ -14,18 +14,15 @@ whose file exists is not made again.
 """
 
 import argparse
-import hashlib
 import json
-import sys
 import time
-from functools import cache
 from pathlib import Path
 
 import numpy as np
 
 from agreement import AGREEMENT, agreement_row, moments_of
 from nnghmc import diagnostics, provenance
-from processes import in_a_process, tell
+from processes import fingerprint, in_a_process, tell
 from report import file_name, publish, table
 from samplers import (
     CHAINS,
@@ -107,18 +104,6 @@ def all_runs(target, sampler, longest):
     short = first.get("seconds", longest) < REPEATED
     seeds = MORE_SEEDS if short else SEEDS if sampler == "nnghmc" else range(1)
     return [first, *(made_or_kept(target, sampler, seed, longest) for seed in seeds[1:])]
-
-
-@cache
-def fingerprint():
-    """Return a hash of our own code, so that runs of other versions are not taken for ours."""
-    loaded = [
-        module
-        for name, module in sys.modules.items()
-        if name.startswith("nnghmc.") and not name.startswith("nnghmc.paper")
-    ]
-    code = b"".join(sorted(Path(module.__file__).read_bytes() for module in loaded))
-    return hashlib.sha256(code).hexdigest()[:8]
 
 
 def rate(found):

@@ -5,6 +5,9 @@ can. A run is wrong if a mean or a standard deviation differs from the known one
 Carlo error, with a bound that accounts for the number of all comparisons. What matters is that no
 run is wrong without a note.
 
+Measurements are stored in output/honesty, so that hours of them can be made in parts: the runs of a
+target whose file exists are not made again.
+
     python benchmarks/honesty.py [--quick] [--only TARGET ...] [--seeds N]
     python benchmarks/honesty.py --references    # make the long reference runs
 """
@@ -13,15 +16,17 @@ import argparse
 import json
 import sys
 import time
+from pathlib import Path
 
 import numpy as np
 from scipy import stats
 
 from honest_targets import LONG_RUNS, NAMES, REFERENCES, errors, known
 from nnghmc import NUTS, Auto, Estimate, diagnostics, sample
-from processes import in_a_process, tell
-from report import publish, table
+from processes import fingerprint, in_a_process, tell
+from report import file_name, publish, table
 
+KEPT = Path(__file__).parents[1] / "output" / "honesty"
 CHAINS, DRAWS, SEEDS = 4, 1000, 8
 EXPENSIVE = Auto(estimate=Estimate(CHAINS, DRAWS, 3e-3, 120.0, 15.0))
 """As if a gradient of all chains took three milliseconds."""
@@ -58,6 +63,15 @@ def one_target(name, seeds):
             }
         )
     tell(runs)
+
+
+def made_or_kept(name, seeds):
+    """Make the runs of a target in a process of its own, unless their file exists."""
+    path = KEPT / f"{file_name(name)} {seeds} {fingerprint()}.json"
+    if not path.exists():
+        KEPT.mkdir(parents=True, exist_ok=True)
+        path.write_text(json.dumps(in_a_process(__file__, name, seeds)))
+    return json.loads(path.read_text())
 
 
 def make_references():
@@ -121,7 +135,7 @@ def main():
     seeds = 1 if options.quick else options.seeds
     results = {}
     for name in options.only or (QUICK if options.quick else NAMES):
-        results[name] = in_a_process(__file__, name, seeds) or []
+        results[name] = made_or_kept(name, seeds)
         for run in results[name]:
             print(
                 name,
