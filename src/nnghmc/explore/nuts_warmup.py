@@ -131,6 +131,13 @@ def coloured(noise: np.ndarray, covariance: np.ndarray) -> np.ndarray:
     return np.asarray(noise @ np.linalg.cholesky(covariance).T)
 
 
+def whitened(rows: np.ndarray, covariance: np.ndarray) -> np.ndarray:
+    """Turn rows with this covariance, or these variances, into rows of unit covariance."""
+    if covariance.ndim == 1:
+        return np.asarray(rows / np.sqrt(covariance))
+    return np.asarray(np.linalg.solve(np.linalg.cholesky(covariance), rows.T).T)
+
+
 def _spread(arrival: Arrival, matrix: np.ndarray, evaluate: Any, session: Session) -> HMCState:
     """Draw a start for each chain from the normal approximation around where it arrived.
 

@@ -8,8 +8,15 @@ import jax.numpy as jnp
 import numpy as np
 
 from nnghmc.engine.chunks import evaluate_all
+from nnghmc.explore.nuts_warmup import whitened
 from nnghmc.explore.rounds.coverage import Coverage, hot_temperature, tolerance_for
-from nnghmc.explore.rounds.outward import STARTS, closed_off, follow_outward, outermost
+from nnghmc.explore.rounds.outward import (
+    STARTS,
+    closed_off,
+    follow_outward,
+    outermost,
+    outward_noise,
+)
 from nnghmc.explore.rounds.surrogate_chains import SurrogateChains
 from nnghmc.explore.rounds.truth import Evaluated, Truth, in_batches
 from nnghmc.surrogates.models.quadratic_plus_process import process_of
@@ -96,9 +103,10 @@ class Examination:
         Trajectories start from the outermost of some draws, one per row.
         """
         starts = draws[outermost(self._coordinates(draws), STARTS)]
-        momenta = self.generator.normal(size=starts.shape) * np.sqrt(self.temperature)
         matrix, step_size = self.chains.inverse_mass_matrix, self.chains.step_size
-        found = follow_outward(self.truth, starts, momenta, matrix, step_size)
+        away = whitened(starts - np.median(draws, axis=0), matrix)
+        noise = outward_noise(self.generator, away, self.temperature)
+        found = follow_outward(self.truth, starts, noise, matrix, step_size)
         return self.closed_off(found, agreement)
 
     def closed_off(self, found: Evaluated, agreement: Agreement) -> float:

@@ -50,9 +50,6 @@ FEW_INPUTS = 200
 """Number of inputs up to which each has a gradient difference of its own."""
 FIRST_STEP_SIZE = 0.5
 """Step size at the start, where the mass matrix fits, times the fourth root of the dimensions."""
-NEARLY_OPEN = 0.015
-"""Share of points on true trajectories where the surrogate may be too high, if it then learns from
-these points; the next round does not look outward again."""
 FAR_APART, BARRIER, POINTS_ON_A_LINE = 3.0, 3.0, 8
 """Distance of two arrivals, in standard deviations per root of the dimensions, from which on a
 barrier between them is looked for; its least height; and points at which the truth is asked."""
@@ -259,9 +256,7 @@ class Exploration:
         return made
 
     def _closed_off(self, examination: Examination, agreement: Agreement) -> float:
-        """Look outward from the outermost draws, unless the last look has shown nearly nothing."""
-        if self.rounds and self.rounds[-1].closed_off <= NEARLY_OPEN:
-            return 0.0
+        """Look outward from the outermost draws; the surrogate counts as good if nothing shows."""
         number = self.chains.as_many_as(DRAWS_TO_THE_EDGE)
         draws = examination.draws(number).reshape(-1, self.posterior.dim)
         if self.session.stopped:

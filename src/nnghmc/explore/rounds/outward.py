@@ -33,6 +33,27 @@ def outermost(coordinates: np.ndarray, number: int) -> np.ndarray:
     return np.array(chosen)
 
 
+def outward_noise(
+    generator: np.random.Generator, away: np.ndarray, temperature: float
+) -> np.ndarray:
+    """Return noise for momenta that point outward.
+
+    Half of the momenta are random, at a temperature. The others lead straight away from the middle,
+    with the energy that it takes to go where hardly any mass is left.
+
+    Args:
+        generator: random generator.
+        away: whitened positions relative to the middle.
+        temperature: temperature of the random momenta.
+    """
+    noise = generator.normal(size=away.shape) * np.sqrt(temperature)
+    noise *= np.where(np.sum(noise * away, axis=1, keepdims=True) < 0, -1.0, 1.0)
+    distances = np.maximum(np.linalg.norm(away, axis=1, keepdims=True), np.finfo(float).tiny)
+    straight = np.sqrt(2 * RISE_THAT_MATTERS) * away / distances
+    noise[1::2] = straight[1::2]
+    return noise
+
+
 def follow_outward(
     truth: Truth,
     positions: np.ndarray,
