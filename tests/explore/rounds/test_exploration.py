@@ -1,5 +1,7 @@
 """Exploring on the surrogate: where it ends, and what it finds on the way."""
 
+from dataclasses import replace
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -9,6 +11,7 @@ from nnghmc import Policy, Posterior, Session, SparseQuadratic, from_log_density
 from nnghmc.explore.rounds.examination import Agreement, expected_acceptance
 from nnghmc.explore.rounds.expansion import second_derivatives
 from nnghmc.explore.rounds.exploration import Aim, Exploration
+from nnghmc.explore.rounds.outward import STARTS
 from nnghmc.explore.rounds.truth import BATCH, Truth
 from nnghmc.explore.starts import ChainStarts
 from support import logistic_data, logistic_log_likelihood, logistic_log_prior
@@ -81,6 +84,36 @@ def test_a_bent_ridge_is_followed_to_its_end():
     surrogate = exploration.tested_surrogate.on(posterior)
     excess = jax.vmap(surrogate.potential)(ridge) - jax.vmap(posterior.potential)(ridge)
     assert np.ptp(excess) < 1.0
+
+
+def test_a_surrogate_counts_as_good_only_after_the_truth_was_asked_outward():
+    """Also if the last look has shown nearly nothing, and that has been learned."""
+    posterior = from_log_density(lambda q: -jnp.sum(jnp.cosh(q)), np.zeros(3))
+    exploration, _ = begun(posterior)
+    for number in range(3):
+        before = exploration.truth.asked
+        made = exploration.make_round()
+        assert AIM.draws_agree(made) == np.isfinite(made.closed_off)
+        if np.isfinite(made.closed_off):
+            assert exploration.truth.asked - before >= POLICY.coverage_points + 2 * STARTS
+        exploration.rounds[number] = replace(made, closed_off=0.01)
+        exploration.learn()
+    assert AIM.draws_agree(made)
+
+
+def test_a_long_bent_ridge_is_learned_as_far_as_it_holds_mass():
+    """Half a per cent of the mass lies beyond 28, where the ridge is narrow and steep."""
+    posterior = from_log_density(
+        lambda q: -0.5 * (q[0] / 10) ** 2 - 0.5 * (q[1] - 0.03 * (q[0] ** 2 - 100)) ** 2,
+        np.zeros(2),
+    )
+    exploration = explored(posterior)
+    assert AIM.is_met(exploration.rounds[-1])
+    along = np.linspace(-28, 28, 15)
+    ridge = jnp.asarray(np.column_stack([along, 0.03 * (along**2 - 100)]))
+    surrogate = exploration.tested_surrogate.on(posterior)
+    excess = jax.vmap(surrogate.potential)(ridge) - jax.vmap(posterior.potential)(ridge)
+    assert np.max(excess - np.median(excess)) < 1.5
 
 
 def test_what_was_asked_in_the_last_round_is_held_out(regression):

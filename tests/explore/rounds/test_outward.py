@@ -6,7 +6,14 @@ import numpy as np
 import pytest
 
 from nnghmc import Session, from_log_density
-from nnghmc.explore.rounds.outward import closed_off, follow_outward, outermost
+from nnghmc.explore.nuts_warmup import coloured, whitened
+from nnghmc.explore.rounds.outward import (
+    RISE_THAT_MATTERS,
+    closed_off,
+    follow_outward,
+    outermost,
+    outward_noise,
+)
 from nnghmc.explore.rounds.truth import Evaluated, Truth
 
 
@@ -44,6 +51,27 @@ def test_trajectories_follow_the_true_dynamics(diagonal):
     velocities = noise * root if diagonal else noise @ root.T
     first = starts + 0.2 * (velocities - 0.1 * np.asarray(starts @ np.asarray(precision) @ dense))
     np.testing.assert_allclose(rows[1], first, atol=1e-10)
+
+
+def test_momenta_point_outward_and_every_other_one_straight_away_with_much_energy():
+    generator = np.random.default_rng(0)
+    away = generator.normal(size=(4000, 3))
+    noise = outward_noise(generator, away, 2.0)
+    assert (np.sum(noise * away, axis=1) > 0).all()
+    straight = noise[1::2]
+    cosines = np.sum(straight * away[1::2], axis=1) / np.linalg.norm(away[1::2], axis=1)
+    np.testing.assert_allclose(0.5 * cosines**2, RISE_THAT_MATTERS)
+    np.testing.assert_allclose(0.5 * np.sum(straight**2, axis=1), RISE_THAT_MATTERS)
+    assert np.mean(noise[::2] ** 2) == pytest.approx(2.0, rel=0.05)
+    nowhere = outward_noise(generator, np.zeros((2, 3)), 1.0)
+    assert np.isfinite(nowhere).all()
+
+
+@pytest.mark.parametrize("diagonal", [True, False])
+def test_whitened_rows_are_coloured_back(diagonal):
+    covariance = np.array([4.0, 0.25]) if diagonal else np.array([[4.0, 0.6], [0.6, 0.25]])
+    rows = np.random.default_rng(0).normal(size=(5, 2))
+    np.testing.assert_allclose(whitened(coloured(rows, covariance), covariance), rows)
 
 
 def found_with(potentials):
