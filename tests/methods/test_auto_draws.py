@@ -76,7 +76,7 @@ def test_the_whole_of_it_is_printed_a_line_for_each_event_and_phase(learned_run)
     rounds = learned_run.cost.sample.learned_gradients / 4
     along_the_true_gradient = in_words(rounds * learned_run.estimate.gradient_seconds)
     assert along_the_true_gradient in lines[0].split(";")[1]
-    assert "divergences" in lines[-5]
+    assert "divergence" in lines[-5]
     assert "; R-hat 1.0" in lines[-5]
     assert [line.split()[0] for line in lines[-4:]] == ["warmup", "collect", "train", "sample"]
 

@@ -47,7 +47,7 @@ class Policy:
     )
     most_rounds: int = threshold(12, "Most rounds of exploring on the surrogate.")
     true_share: float = threshold(
-        0.005, "Probability that a kept draw follows the true gradient instead of the learned one."
+        0.002, "Probability that a kept draw follows the true gradient instead of the learned one."
     )
     largest_fall: float = threshold(
         0.2, "A chain that accepts this much less than the probe did is noted."

@@ -95,7 +95,7 @@ def test_a_surrogate_counts_as_good_only_after_the_truth_was_asked_outward():
         made = exploration.make_round()
         assert AIM.draws_agree(made) == np.isfinite(made.closed_off)
         if np.isfinite(made.closed_off):
-            assert exploration.truth.asked - before >= POLICY.coverage_points + 2 * STARTS
+            assert exploration.truth.asked - before >= POLICY.coverage_points + STARTS
         exploration.rounds[number] = replace(made, closed_off=0.01)
         exploration.learn()
     assert AIM.draws_agree(made)

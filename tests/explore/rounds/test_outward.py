@@ -8,9 +8,12 @@ import pytest
 from nnghmc import Session, from_log_density
 from nnghmc.explore.nuts_warmup import coloured, whitened
 from nnghmc.explore.rounds.outward import (
+    HIGH_RISE,
     RISE_THAT_MATTERS,
-    closed_off,
+    TOLERATED_SHARE,
+    are_closed_off,
     follow_outward,
+    matters,
     outermost,
     outward_noise,
 )
@@ -82,9 +85,33 @@ def found_with(potentials):
 def test_only_places_with_mass_where_the_surrogate_is_too_high_count():
     found = found_with([1.0, 2.0, 3.0, 500.0])
     level = 10.0
-    assert closed_off(found, np.full(4, level), level, 1.0, 1.0) == 0
+    assert not are_closed_off(found, np.full(4, level), level, 1.0, 1.0).any()
     too_high = np.array([level, level - 2, level, level - 100])  # the last has no mass
-    assert closed_off(found, too_high, level, 1.0, 1.0) == pytest.approx(1 / 3)
-    assert closed_off(found, too_high, level, 1.0, 3.0) == 0
+    assert are_closed_off(found, too_high, level, 1.0, 1.0).tolist() == [False, True, False]
+    assert not are_closed_off(found, too_high, level, 1.0, 3.0).any()
     too_low = np.full(4, level + 50.0)
-    assert closed_off(found, too_low, level, 1.0, 1.0) == 0
+    assert not are_closed_off(found, too_low, level, 1.0, 1.0).any()
+
+
+def test_far_up_the_posterior_small_relative_errors_close_nothing_off():
+    """In a thousand dimensions, a place with mass may lie 70 above the typical set."""
+    zeros = np.zeros((2, 1000))
+    rise = 60.0
+    found = Evaluated(zeros, zeros, np.zeros(2), np.full(2, rise), zeros)
+    tolerated = 1 + TOLERATED_SHARE * (rise - HIGH_RISE)
+    excess = -np.array([tolerated - 0.1, tolerated + 0.1])
+    assert are_closed_off(found, excess, 0.0, 0.0, 1.0).tolist() == [False, True]
+
+
+def test_places_matter_up_to_three_standard_deviations_of_the_potential_and_a_rise():
+    edge = 5.0 + 3 * 2.0 + RISE_THAT_MATTERS
+    assert matters(np.array([0.0, edge - 0.1, edge + 0.1]), 5.0, 8).tolist() == [True, True, False]
+
+
+def test_trajectories_end_early_once_they_have_shown_enough():
+    posterior = from_log_density(lambda q: -0.5 * q @ q, np.zeros(2))
+    truth = Truth(posterior.split(), Session(0, "outward"), counts_calls=False)
+    starts, noise = np.random.default_rng(0).normal(size=(2, 4, 2))
+    args = (truth, starts, noise, np.ones(2), 0.2)
+    found = follow_outward(*args, is_enough=lambda points: len(points.positions) >= 12)
+    np.testing.assert_array_equal(found.positions, follow_outward(*args).positions[:12])

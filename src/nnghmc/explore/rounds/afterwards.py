@@ -54,4 +54,4 @@ def examine_afterwards(
         return None
     hot = some(hot, points, examination.generator)
     coverage = examination.coverage(truth.at(hot), agreement)
-    return coverage, examination.look_outward(flat, agreement)
+    return coverage, examination.look_outward(flat, agreement, to_the_end=True)

@@ -11,9 +11,11 @@ from nnghmc.engine.chunks import evaluate_all
 from nnghmc.explore.nuts_warmup import whitened
 from nnghmc.explore.rounds.coverage import Coverage, hot_temperature, tolerance_for
 from nnghmc.explore.rounds.outward import (
+    ENOUGH_TO_LEARN,
     STARTS,
-    closed_off,
+    are_closed_off,
     follow_outward,
+    matters,
     outermost,
     outward_noise,
 )
@@ -97,22 +99,40 @@ class Examination:
         tolerance = tolerance_for(agreement.spread)
         return Coverage.of(excess, learned, agreement.level, self.temperature, tolerance)
 
-    def look_outward(self, draws: np.ndarray, agreement: Agreement) -> float:
+    def edge(self, number: int, agreement: Agreement) -> np.ndarray:
+        """Return hot draws from as far out as the surrogate says that there is mass to speak of."""
+        draws = self.hot_draws(number)
+        inputs, exact = self.truth.inputs_and_exact(draws)
+        learned = exact + learned_values(self.surrogate, inputs) + agreement.level
+        return draws[matters(learned, self.truth.typical_potential, draws.shape[1])]
+
+    def look_outward(
+        self, draws: np.ndarray, agreement: Agreement, *, to_the_end: bool = False
+    ) -> float:
         """Follow the true gradient outward; return the share of points that would be closed off.
 
-        Trajectories start from the outermost of some draws, one per row.
+        Trajectories start from the outermost of some draws, one per row. They end early where the
+        surrogate is too high at many points, unless they are to be followed `to_the_end`.
         """
         starts = draws[outermost(self._coordinates(draws), STARTS)]
         matrix, step_size = self.chains.inverse_mass_matrix, self.chains.step_size
         away = whitened(starts - np.median(draws, axis=0), matrix)
         noise = outward_noise(self.generator, away, self.temperature)
-        found = follow_outward(self.truth, starts, noise, matrix, step_size)
+
+        def is_enough(found: Evaluated) -> bool:
+            return not to_the_end and self._closed(found, agreement).sum() >= ENOUGH_TO_LEARN
+
+        found = follow_outward(self.truth, starts, noise, matrix, step_size, is_enough)
         return self.closed_off(found, agreement)
 
     def closed_off(self, found: Evaluated, agreement: Agreement) -> float:
         """Return the share of points with mass where the surrogate is too high."""
+        closed = self._closed(found, agreement)
+        return float(closed.sum() / max(closed.size, 1))
+
+    def _closed(self, found: Evaluated, agreement: Agreement) -> np.ndarray:
         typical, tolerance = self.truth.typical_potential, tolerance_for(agreement.spread)
-        return closed_off(found, self.excess(found), agreement.level, typical, tolerance)
+        return are_closed_off(found, self.excess(found), agreement.level, typical, tolerance)
 
     def _coordinates(self, draws: np.ndarray) -> np.ndarray:
         """Return draws in the directions in which the surrogate is least like a quadratic."""

@@ -19,7 +19,7 @@ from nnghmc.explore.fitting import fit_remembered
 from nnghmc.explore.nuts_warmup import coloured, usable_matrix
 from nnghmc.explore.rounds.coverage import Coverage
 from nnghmc.explore.rounds.differences import STEP
-from nnghmc.explore.rounds.examination import Agreement, Examination, some
+from nnghmc.explore.rounds.examination import Agreement, Examination, learned_values, some
 from nnghmc.explore.rounds.expansion import covariance_of, scales_of_inputs, second_derivatives
 from nnghmc.explore.rounds.sparsity import sparse_curvature
 from nnghmc.explore.rounds.surrogate_chains import LEAST_CHAINS, SurrogateChains
@@ -44,8 +44,7 @@ HALF = BATCH // 2
 DRAWS = 40
 """Draws per chain on the surrogate posterior in each round, cold and hot."""
 DRAWS_TO_THE_EDGE = 400
-"""Draws per chain on the surrogate posterior that show how far its chains would go, in few
-dimensions."""
+"""Hot draws per chain that show how far the surrogate posterior reaches, in few dimensions."""
 FEW_INPUTS = 200
 """Number of inputs up to which each has a gradient difference of its own."""
 FIRST_STEP_SIZE = 0.5
@@ -184,7 +183,8 @@ class Exploration:
     def in_separate_modes(self, arrival: Arrival) -> bool:
         """Return whether a chain arrived far from the lowest one, behind a barrier.
 
-        The potential is followed along straight lines. A barrier rises above both ends.
+        The potential is followed along straight lines. A barrier rises above both ends. There is
+        none if the surrogate that was put where the lowest chain arrived knows the other place.
         """
         ends = np.asarray(arrival.states.position)
         potentials = np.asarray(arrival.states.potential)
@@ -193,7 +193,9 @@ class Exploration:
         matrix = self.chains.inverse_mass_matrix
         inverse = np.diag(1 / matrix) if matrix.ndim == 1 else np.linalg.inv(matrix)
         distances = np.sqrt(np.einsum("ij,jk,ik->i", away, inverse, away))
-        far = np.flatnonzero(distances > FAR_APART * max(1.0, len(away[0]) ** 0.5))
+        dim = ends.shape[1]
+        is_far = distances > FAR_APART * max(1.0, dim**0.5)
+        far = np.flatnonzero(is_far & (self._missed(ends, potentials) > BARRIER + dim / 2))
         if not len(far):
             return False
         fractions = np.linspace(0, 1, POINTS_ON_A_LINE + 2)[1:-1, np.newaxis]
@@ -201,6 +203,16 @@ class Exploration:
         between = self.truth.at(lines).potentials.reshape(len(far), -1)
         highest = np.nan_to_num(between, nan=np.inf).max(axis=1)
         return bool(np.any(highest > potentials[far] + BARRIER))
+
+    def _missed(self, ends: np.ndarray, potentials: np.ndarray) -> np.ndarray:
+        """Return by how much the surrogate is too high at some positions, relative to the lowest.
+
+        In a mode of its own, far away, the surrogate around the lowest position is far too high.
+        """
+        inputs, exact = self.truth.inputs_and_exact(ends)
+        learned = exact + learned_values(SurrogatePosterior(self.split, self.learned), inputs)
+        missed = learned - potentials
+        return np.asarray(missed - missed[np.argmin(potentials)])
 
     def _chains_around(self, position: np.ndarray, covariance: np.ndarray) -> SurrogateChains:
         """Return chains on the surrogate posterior that start around a position."""
@@ -256,12 +268,11 @@ class Exploration:
         return made
 
     def _closed_off(self, examination: Examination, agreement: Agreement) -> float:
-        """Look outward from the outermost draws; the surrogate counts as good if nothing shows."""
-        number = self.chains.as_many_as(DRAWS_TO_THE_EDGE)
-        draws = examination.draws(number).reshape(-1, self.posterior.dim)
+        """Look outward from the edge; the surrogate counts as good if nothing shows."""
+        edge = examination.edge(self.chains.as_many_as(DRAWS_TO_THE_EDGE), agreement)
         if self.session.stopped:
             return float("nan")
-        return examination.look_outward(np.concatenate([self.last_draws, draws]), agreement)
+        return examination.look_outward(np.concatenate([self.last_draws, edge]), agreement)
 
     @property
     def last_draws(self) -> np.ndarray:

@@ -6,6 +6,8 @@ Trajectories start from the outermost draws of the surrogate posterior, and the 
 tells whether the surrogate would keep the chains out of places where there is mass.
 """
 
+from collections.abc import Callable
+
 import numpy as np
 
 from nnghmc.explore.nuts_warmup import coloured
@@ -20,6 +22,13 @@ MOST_STEPS = 8
 RISE_THAT_MATTERS = 4.0
 """Rise of the potential above the typical set beyond which a place has too little mass to matter,
 besides three standard deviations of the potential."""
+HIGH_RISE, TOLERATED_SHARE = 8.0, 0.2
+"""Rise above the typical set from which on a surrogate may be wrong by more, and by which share of
+the further rise. A surrogate that closes off a place is wrong by more than the rise itself. In many
+dimensions, all potentials vary by so much that small relative errors come to more than a constant
+tolerance."""
+ENOUGH_TO_LEARN = 8
+"""Number of points where the surrogate is too high after which there is no need to go on."""
 
 
 def outermost(coordinates: np.ndarray, number: int) -> np.ndarray:
@@ -60,6 +69,7 @@ def follow_outward(
     noise: np.ndarray,
     covariance: np.ndarray,
     step_size: float,
+    is_enough: Callable[[Evaluated], bool] = lambda found: False,
 ) -> Evaluated:
     """Follow the true gradient from some positions, and return all points on the way.
 
@@ -69,6 +79,7 @@ def follow_outward(
         noise: standard normal noise for their momenta, of the same shape.
         covariance: estimate of the posterior covariance, the inverse mass matrix, or its diagonal.
         step_size: leapfrog step size.
+        is_enough: says of all points so far whether the trajectories may end early.
     """
     steps = int(np.clip(np.ceil(LENGTH / step_size), 1, MOST_STEPS))
     matrix = covariance if covariance.ndim == 2 else np.diag(covariance)
@@ -83,27 +94,34 @@ def follow_outward(
         positions = np.where(going_on[:, np.newaxis], positions, points[-1].positions)
         found = truth.at(positions)
         points.append(found)
-        if truth.session.stopped:
+        if truth.session.stopped or is_enough(Evaluated.concatenate(points)):
             break
         forces = np.nan_to_num(truth.gradients_of_potential(found)) @ matrix
         velocities = velocities - 0.5 * step_size * forces
     return Evaluated.concatenate(points)
 
 
-def closed_off(
+def matters(potentials: np.ndarray, typical: float, dim: int) -> np.ndarray:
+    """Return where potentials are low enough for a place to hold mass that matters.
+
+    `typical` is the potential in the typical set.
+    """
+    return np.asarray(potentials < typical + 3 * np.sqrt(0.5 * dim) + RISE_THAT_MATTERS)
+
+
+def are_closed_off(
     found: Evaluated, excess: np.ndarray, level: float, typical: float, tolerance: float
-) -> float:
-    """Return the share of points with mass where the surrogate is too high.
+) -> np.ndarray:
+    """Return which of the points with mass that matters the surrogate would close off.
 
     Args:
         found: what the truth says at the points.
         excess: true minus learned function at the points.
         level: excess in the typical set.
         typical: potential in the typical set.
-        tolerance: error of the surrogate above which it counts as too high.
+        tolerance: error of the surrogate above which it counts as too high, up to `HIGH_RISE`.
     """
-    dim = found.positions.shape[1]
     potentials = np.where(found.is_finite, found.potentials, np.inf)
-    matters = potentials < typical + 3 * np.sqrt(0.5 * dim) + RISE_THAT_MATTERS
-    too_high = matters & (level - excess > tolerance)
-    return float(too_high.sum() / max(matters.sum(), 1))
+    have_mass = matters(potentials, typical, found.positions.shape[1])
+    further = np.maximum(potentials - typical - HIGH_RISE, 0.0)
+    return np.asarray(level - excess > tolerance + TOLERATED_SHARE * further)[have_mass]
