@@ -85,7 +85,8 @@ class Examination:
     def hot_draws(self, number: int) -> np.ndarray:
         """Return draws of the surrogate posterior at a temperature above 1, one per row."""
         hot = self.surrogate.at_temperature(self.temperature)
-        draws = self.chains.draw(hot, number, f"{self.stream}, hot", widen=self.temperature)
+        stream = f"{self.stream}, {number} hot draws"
+        draws = self.chains.draw(hot, number, stream, widen=self.temperature)
         return draws.reshape(-1, draws.shape[2])
 
     def excess(self, found: Evaluated) -> np.ndarray:
