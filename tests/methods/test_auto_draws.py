@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from nnghmc import Auto, Estimate, Policy, QuadraticPlusProcess, from_log_density, sample
+from nnghmc.explore.rounds.outward import number_of_starts
 from nnghmc.kernels import Mixture, SurrogateNoUTurn
 from nnghmc.platform.text import in_words
 from support_auto import GAMMA_LOGS, LEARN, LONG, assert_moments, kinds, skewed
@@ -135,8 +136,9 @@ def test_the_cost_of_a_kept_draw_is_a_potential_and_now_and_then_a_true_gradient
     rays = 44  # at 32 points past the outermost draws and 4 for each coordinate
     hot, outward = Policy().coverage_points, afterwards - rays - Policy().coverage_points
     assert hot == 64
-    assert outward % 32 == 0
-    assert 2 * 32 <= outward <= 9 * 32  # starts, and a few leapfrog steps of each
+    starts = number_of_starts(3)
+    assert outward % starts == 0
+    assert 2 * starts <= outward <= 9 * starts  # starts, and a few leapfrog steps of each
     assert cost.learned_gradients > steps[~by_true].sum() + by_true.sum()
 
 

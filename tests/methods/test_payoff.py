@@ -65,7 +65,7 @@ def test_a_session_has_its_estimate_timed_by_its_own_clock(seconds, pays):
     assert found.pays is pays
     assert found.gradient_seconds == pytest.approx(CHAINS * seconds)
     assert session.events == [found]
-    assert session.flops == found.flops
+    assert np.isnan(session.flops)  # nothing can be counted outside JAX
 
 
 def test_the_cheaper_way_is_the_one_that_takes_less_time():

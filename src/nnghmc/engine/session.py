@@ -58,7 +58,8 @@ class Session:
         wanted_draws: number of draws per chain to keep.
         stop: request to stop.
         reporter: object that shows progress.
-        flops: floating-point operations of one gradient of all chains; infinite if unknown.
+        flops: floating-point operations of one gradient of all chains; infinite if they were not
+            counted, and NaN if they cannot be, outside JAX.
     """
 
     def __init__(
@@ -133,7 +134,7 @@ class Session:
 
     def quick(self, gradients: float) -> bool:
         """Return whether a phase of this many gradients of all chains is compiled quickly."""
-        return self.flops * gradients < QUICK_FLOPS
+        return not self.flops * gradients >= QUICK_FLOPS
 
     def once(
         self,

@@ -2,6 +2,7 @@
 
 from typing import Any, NamedTuple, Protocol
 
+import jax
 import numpy as np
 
 from nnghmc.engine.events import HandedOver
@@ -21,17 +22,18 @@ from nnghmc.methods.nuts import expect, local_mode, prepare_nuts
 from nnghmc.methods.payoff import Estimate
 from nnghmc.methods.policy import Policy
 from nnghmc.model.posterior import Posterior
+from nnghmc.platform.operations import count_operations
 from nnghmc.surrogates import GradientData, GradientModel, QuadraticPlusProcess, Surrogate
-from nnghmc.surrogates.parts.quadratic_and_remainder import QuadraticAndRemainder
 
 USUAL_STEP_COST = 0.01
-"""Cost of a learned step relative to a true potential, if the operations cannot be counted."""
-FLOPS_OF_A_POTENTIAL = 1 / 3
-"""Operations of a potential relative to those of a gradient."""
-FLOPS_OF_A_REMAINDER = 30_000.0
-"""Operations of a learned step for one chain, besides those of the quadratic."""
-FLOPS_PER_CALL = 30_000.0
+"""Cost of a learned step relative to a true potential whose operations cannot be counted."""
+OPERATIONS_PER_CALL = 30_000.0
 """Operations that take as long as the overhead of a step or of a call."""
+OPERATIONS_PER_SECOND = 1e10
+"""Operations that take a second on a usual machine."""
+USUAL_DRAWS = 1000
+"""Number of draws per chain over which what learning takes is spread, whatever number is wanted, so
+that a run that is extended has the draws of a longer one."""
 
 
 class AutomaticSettings(Protocol):
@@ -287,26 +289,28 @@ class AutomaticPreparation:
         return {
             "handed_over": True,
             "tuning": found.tuning,
-            "transitions": found.exploration.transitions_per_draw(self.step_cost(found)),
+            "transitions": self.transitions(found),
             "true_tuning": as_tuning(chains.step_size, (steps // 2, steps), matrix),
             "surrogate": found.surrogate,
             "gradient_data": self.gradient_data,
         }
 
-    def step_cost(self, found: _Candidate) -> float:
-        """The cost of a learned step relative to a true potential.
+    def transitions(self, found: _Candidate) -> int:
+        """Return the number of transitions on the surrogate posterior per draw.
 
-        It is counted and not timed, so that the same seed gives the same draws.
+        Costs are counted and not timed, so that the same seed gives the same draws. A surrogate
+        without a potential makes no transitions.
         """
-        if self.estimate.flops <= 0:
-            return USUAL_STEP_COST
-        potential = FLOPS_PER_CALL + FLOPS_OF_A_POTENTIAL * self.estimate.flops
-        learned, entries = found.surrogate.learned, found.surrogate.dim**2
-        if isinstance(learned, QuadraticAndRemainder):
-            entries = learned.hessian.size
-        flops = 2.0 * entries + FLOPS_OF_A_REMAINDER
-        step = FLOPS_PER_CALL + self.estimate.chains * flops
-        return step / potential
+        surrogate, positions = found.surrogate.on(self.posterior), found.positions
+        if not surrogate.conservative:
+            return 1
+        functions = (surrogate.potential_and_gradient, self.posterior.potential)
+        step, potential = (count_operations(jax.vmap(part), positions) for part in functions)
+        step, potential = step + OPERATIONS_PER_CALL, potential + OPERATIONS_PER_CALL
+        if np.isnan(potential):
+            return found.exploration.transitions_per_draw(USUAL_STEP_COST, 0.0)
+        spent = OPERATIONS_PER_SECOND * self.policy.learning_seconds / USUAL_DRAWS
+        return found.exploration.transitions_per_draw(step / potential, spent / potential)
 
     def probe(self, found: _Candidate, parts: dict[str, Any], quick: bool) -> tuple[Any, History]:
         """Make some draws by the kernel of the kept draws; they count as warm-up."""

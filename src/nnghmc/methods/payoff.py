@@ -22,6 +22,7 @@ from nnghmc.engine.events import Event
 from nnghmc.methods.policy import Policy
 from nnghmc.model.posterior import Posterior
 from nnghmc.platform.codec import storable
+from nnghmc.platform.operations import count_operations
 from nnghmc.platform.precision import position_dtype
 from nnghmc.platform.text import in_words
 from nnghmc.surrogates.models.potential_net import NetworkPotential
@@ -49,7 +50,7 @@ class Estimate(Event):
         gradient_seconds: seconds of one true gradient of all chains.
         nuts_seconds: seconds of a whole run by NUTS.
         learned_seconds: seconds of a whole run that learns; infinite if that cannot pay.
-        flops: floating-point operations of one gradient of all chains, as counted by XLA.
+        flops: floating-point operations of one gradient of all chains; NaN if not counted.
         potential_seconds: seconds of one true potential of all chains; NaN if not measured.
         learned_step_seconds: seconds of one learned step of all chains; NaN if not measured.
     """
@@ -59,7 +60,7 @@ class Estimate(Event):
     gradient_seconds: float
     nuts_seconds: float
     learned_seconds: float
-    flops: float = 0.0
+    flops: float = float("nan")
     potential_seconds: float = float("nan")
     learned_step_seconds: float = float("nan")
 
@@ -104,7 +105,7 @@ def estimate_run(
     """
     call = _timed(lambda q: q[0], positions, clock)  # the overhead of any call
     gradient = max(0.0, _timed(posterior.potential_and_gradient, positions, clock) - call)
-    flops = _flops(posterior.potential_and_gradient, positions)
+    flops = count_operations(jax.vmap(posterior.potential_and_gradient), positions)
     gradients = (policy.nuts_warmup + draws) * policy.gradients_per_nuts_draw
     nuts = policy.nuts_seconds + gradients * gradient
     if nuts < policy.learning_seconds and not thorough:
@@ -137,17 +138,6 @@ class _Untrained(eqx.Module):
             return position - 1e-3 * self.network.gradient(position)
 
         return jax.lax.fori_loop(0, STEPS_TIMED, step, position)
-
-
-def _flops(function: Callable[[Array], Any], positions: Array) -> float:
-    """Count the floating-point operations of a function; a loop counts as one iteration."""
-    arrays, rest = eqx.partition(function, eqx.is_array)
-
-    def of_all(arrays: Any, positions: Array) -> Any:
-        return jax.vmap(eqx.combine(arrays, rest))(positions)
-
-    counted = jax.jit(of_all).lower(arrays, positions).cost_analysis()
-    return float((counted or {}).get("flops", 0.0))
 
 
 def _timed(function: Callable[[Array], Any], positions: Array, clock: Clock) -> float:

@@ -27,7 +27,7 @@ class Policy:
     largest_closed_off: float = threshold(
         0.004,
         "Share of points on true trajectories, from the outermost draws of the surrogate, where "
-        "the surrogate may be too high by more than 1.",
+        "the surrogate may be too high by more than 1; points count by their mass.",
     )
     largest_uncovered_at_the_end: float = threshold(
         0.1, "The same bound after the kept draws, above which it is noted."

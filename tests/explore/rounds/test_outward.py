@@ -87,7 +87,7 @@ def test_only_places_with_mass_where_the_surrogate_is_too_high_count():
     level = 10.0
     assert not are_closed_off(found, np.full(4, level), level, 1.0, 1.0).any()
     too_high = np.array([level, level - 2, level, level - 100])  # the last has no mass
-    assert are_closed_off(found, too_high, level, 1.0, 1.0).tolist() == [False, True, False]
+    assert are_closed_off(found, too_high, level, 1.0, 1.0).tolist() == [False, True, False, False]
     assert not are_closed_off(found, too_high, level, 1.0, 3.0).any()
     too_low = np.full(4, level + 50.0)
     assert not are_closed_off(found, too_low, level, 1.0, 1.0).any()

@@ -49,7 +49,7 @@ def test_both_parts_and_their_gradients_are_those_of_the_posterior(case):
 def test_evaluations_are_counted_with_those_that_fill_a_batch(case):
     _, truth, positions = case
     truth.at(positions)
-    assert truth.session.cost.collect.true_gradients == 2 * BATCH
+    assert truth.session.cost.collect.true_gradients == 3 * BATCH
     assert truth.session.cost.total.true_potentials == 0
 
 

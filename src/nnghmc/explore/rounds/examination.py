@@ -12,16 +12,17 @@ from nnghmc.explore.nuts_warmup import whitened
 from nnghmc.explore.rounds.coverage import Coverage, hot_temperature, tolerance_for
 from nnghmc.explore.rounds.outward import (
     ENOUGH_TO_LEARN,
-    STARTS,
     are_closed_off,
     follow_outward,
     matters,
+    number_of_starts,
     outermost,
     outward_noise,
 )
 from nnghmc.explore.rounds.surrogate_chains import SurrogateChains
 from nnghmc.explore.rounds.truth import Evaluated, Truth, in_batches
 from nnghmc.surrogates.models.quadratic_plus_process import process_of
+from nnghmc.surrogates.parts.gradient_process import GradientProcess
 from nnghmc.surrogates.surrogate_posterior import SurrogatePosterior
 
 
@@ -115,7 +116,7 @@ class Examination:
         Trajectories start from the outermost of some draws, one per row. They end early where the
         surrogate is too high at many points, unless they are to be followed `to_the_end`.
         """
-        starts = draws[outermost(self._coordinates(draws), STARTS)]
+        starts = draws[outermost(self._coordinates(draws), number_of_starts(draws.shape[1]))]
         matrix, step_size = self.chains.inverse_mass_matrix, self.chains.step_size
         away = whitened(starts - np.median(draws, axis=0), matrix)
         noise = outward_noise(self.generator, away, self.temperature)
@@ -127,9 +128,9 @@ class Examination:
         return self.closed_off(found, agreement)
 
     def closed_off(self, found: Evaluated, agreement: Agreement) -> float:
-        """Return the share of points with mass where the surrogate is too high."""
-        closed = self._closed(found, agreement)
-        return float(closed.sum() / max(closed.size, 1))
+        """Return the share of points where the surrogate is too high; all count by their mass."""
+        weights = self.truth.weights(found) * found.is_finite
+        return float(weights @ self._closed(found, agreement) / max(weights.sum(), 1.0))
 
     def _closed(self, found: Evaluated, agreement: Agreement) -> np.ndarray:
         typical, tolerance = self.truth.typical_potential, tolerance_for(agreement.spread)
@@ -139,7 +140,7 @@ class Examination:
         """Return draws in the directions in which the surrogate is least like a quadratic."""
         learned = self.surrogate.learned
         process = process_of(learned)
-        if process is not None:
+        if isinstance(process, GradientProcess):
             directions = np.asarray(process.directions)
             if directions.any():
                 inputs, _ = self.truth.inputs_and_exact(draws)

@@ -17,9 +17,14 @@ from nnghmc.explore.rounds.differences import STEP, TRIES, are_too_long, better_
 from nnghmc.explore.rounds.truth import Truth
 from nnghmc.model.split import Split
 from nnghmc.platform.compilation import compiled
+from nnghmc.surrogates.parts.grouped_process import Groups
 
 LEAST_CURVATURE = 1e-10
 """Least curvature relative to that of each input alone; the expensive function falls nowhere."""
+SETS_OF_GROUPS = 15
+"""Number of random sets of groups that are moved together."""
+LEAST_CHANGE = 1e-6
+"""Change of a gradient below which it counts as none, relative to its largest change."""
 
 
 def second_derivatives(
@@ -64,6 +69,30 @@ def _rising(curvature: np.ndarray) -> np.ndarray:
     values, vectors = np.linalg.eigh(curvature / np.outer(scale, scale))
     rising = (vectors * np.maximum(values, LEAST_CURVATURE)) @ vectors.T
     return np.asarray(rising * np.outer(scale, scale))
+
+
+def are_separate(
+    truth: Truth,
+    groups: Groups,
+    centre: np.ndarray,
+    scales: np.ndarray,
+    generator: np.random.Generator,
+) -> bool:
+    """Return whether groups of inputs never meet, also away from where the curvature was taken.
+
+    From a place nearby, random halves of the groups are moved. The gradients with respect to the
+    inputs of the others must stay as they are.
+    """
+    own, sizes = np.concatenate(groups.own), [len(group) for group in groups.own]
+    chosen = generator.random((SETS_OF_GROUPS, len(sizes))) < 0.5
+    is_moved = np.repeat(chosen, sizes, axis=1)
+    start = centre + scales * generator.normal(size=len(centre))
+    rows = np.repeat(start[np.newaxis], 1 + SETS_OF_GROUPS, axis=0)
+    rows[1:, own] += is_moved * scales[own] * generator.normal(size=is_moved.shape)
+    gradients = truth.at_inputs(rows)[1][:, own]
+    changes = np.abs(gradients[1:] - gradients[0])
+    unchanged = changes <= LEAST_CHANGE * changes.max(axis=0)
+    return bool(np.all(unchanged | is_moved))
 
 
 def scales_of_inputs(split: Split, position: np.ndarray, covariance: np.ndarray) -> np.ndarray:

@@ -20,7 +20,12 @@ from nnghmc.explore.nuts_warmup import coloured, usable_matrix
 from nnghmc.explore.rounds.coverage import Coverage
 from nnghmc.explore.rounds.differences import STEP
 from nnghmc.explore.rounds.examination import Agreement, Examination, learned_values, some
-from nnghmc.explore.rounds.expansion import covariance_of, scales_of_inputs, second_derivatives
+from nnghmc.explore.rounds.expansion import (
+    are_separate,
+    covariance_of,
+    scales_of_inputs,
+    second_derivatives,
+)
 from nnghmc.explore.rounds.sparsity import sparse_curvature
 from nnghmc.explore.rounds.surrogate_chains import LEAST_CHAINS, SurrogateChains
 from nnghmc.explore.rounds.truth import BATCH, Evaluated, Truth
@@ -37,9 +42,10 @@ from nnghmc.surrogates import (
 from nnghmc.surrogates.fit import relative_error
 from nnghmc.surrogates.models.quadratic import MOST_DENSE_DIMENSIONS
 from nnghmc.surrogates.models.sparse_quadratic import is_sparse
+from nnghmc.surrogates.parts.grouped_process import Groups
 from nnghmc.surrogates.surrogate_posterior import SurrogatePosterior
 
-HALF = BATCH // 2
+ASKED = BATCH
 """Number of cold draws, and of hot ones, at which the truth is asked in each round."""
 DRAWS = 40
 """Draws per chain on the surrogate posterior in each round, cold and hot."""
@@ -103,11 +109,15 @@ class Aim:
 
     def is_met(self, made: Round) -> bool:
         """Return whether the truth agrees with the surrogate of a round."""
-        return self.draws_agree(made) and made.closed_off <= self.closed_off
+        agrees = self.draws_agree(made) and made.closed_off <= self.closed_off
+        return agrees and made.coverage.bound <= self.uncovered
 
     def draws_agree(self, made: Round) -> bool:
-        """Return whether the truth agrees at draws of the surrogate posterior, cold and hot."""
-        covered = made.coverage.bound <= self.uncovered
+        """Return whether the truth agrees at draws of the surrogate posterior, cold and hot.
+
+        This is before enough hot draws were made for a bound on what they may have missed.
+        """
+        covered = made.coverage.mass <= self.uncovered
         together = made.rhat <= RHAT_OF_SEPARATE_MODES and made.forgotten <= MOST_FORGOTTEN
         return made.acceptance >= self.acceptance_after(made.number) and covered and together
 
@@ -239,7 +249,12 @@ class Exploration:
                 return self.sparse_model.at_point(*point, curvature.rising())
             if inputs > MOST_DENSE_DIMENSIONS:
                 return None
-        return self.model.at_point(*second_derivatives(self.truth, positions, lowest, scales))
+        centre, slope, hessian = second_derivatives(self.truth, positions, lowest, scales)
+        groups = Groups.of_curvature(hessian)
+        generator = self.session.generator("groups")
+        if groups and not are_separate(self.truth, groups, centre, scales, generator):
+            groups = None
+        return self.model.at_point(centre, slope, hessian, groups)
 
     def make_round(self) -> Round | None:
         """Draw from the surrogate posterior, ask the truth, and judge; None after a stop."""
@@ -251,19 +266,20 @@ class Exploration:
         hot = examination.hot_draws(DRAWS)
         if self.session.stopped:
             return None
-        chosen = [some(part, HALF, examination.generator) for part in (self.last_draws, hot)]
+        chosen = [some(part, ASKED, examination.generator) for part in (self.last_draws, hot)]
         found = self.fresh = self.truth.at(np.concatenate(chosen))
-        cold_found, hot_found = found.select(slice(HALF)), found.select(slice(HALF, None))
+        cold_found, hot_found = found.select(slice(ASKED)), found.select(slice(ASKED, None))
         self.truth.see_typical(cold_found.potentials)
         agreement = Agreement.of(examination.excess(cold_found))
-        if agreement.acceptance >= self.aim.acceptance_after(number) and not self.session.stopped:
-            rest = some(hot, self.aim.points - HALF, examination.generator)
-            hot_found = Evaluated.concatenate([hot_found, self.truth.at(rest)])
-        coverage = examination.coverage(hot_found, agreement)
         forgotten = examination.closed_off(self.truth.all, agreement)
+        coverage = examination.coverage(hot_found, agreement)
         made = Round(number, agreement.acceptance, coverage, _rhat(self.cold), forgotten)
         if self.aim.draws_agree(made) and not self.session.stopped:
             made = replace(made, closed_off=self._closed_off(examination, agreement))
+        if made.closed_off <= self.aim.closed_off and not self.session.stopped:
+            rest = some(hot, self.aim.points - ASKED, examination.generator)
+            hot_found = Evaluated.concatenate([hot_found, self.truth.at(rest)])
+            made = replace(made, coverage=examination.coverage(hot_found, agreement))
         self.rounds.append(made)
         return made
 
@@ -326,15 +342,19 @@ class Exploration:
         report = FitReport(type(self.model_in_use).__name__, nothing, nothing, number)
         return Surrogate(self.learned, report, self.split.num_inputs, of_inputs=True)
 
-    def transitions_per_draw(self, step_cost: float) -> int:
+    def transitions_per_draw(self, step_cost: float, spent: float) -> int:
         """Return the number of transitions on the surrogate posterior per draw that pays best.
 
-        More of them make draws less correlated, and take more learned gradients. `step_cost` is the
-        cost of a learned step relative to the rest of a draw.
+        More of them make draws less correlated, and take more learned gradients.
+
+        Args:
+            step_cost: cost of a learned step relative to a true potential.
+            spent: what was spent before the first draw, per draw, in the same unit. The more that
+                is, the more is each draw worth.
         """
         away = self.cold - self.cold.mean(axis=(0, 1))
         numbers = np.arange(1, MOST_TRANSITIONS + 1)
-        cost = 1 + numbers * step_cost * self.chains.steps_per_draw
+        cost = spent + 1 + numbers * step_cost * self.chains.steps_per_draw
         means, squares = (
             _effective_draws(_correlation(part) ** numbers) for part in (away, away**2)
         )

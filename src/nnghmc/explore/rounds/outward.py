@@ -11,10 +11,10 @@ from collections.abc import Callable
 import numpy as np
 
 from nnghmc.explore.nuts_warmup import coloured
-from nnghmc.explore.rounds.truth import Evaluated, Truth
+from nnghmc.explore.rounds.truth import BATCH, Evaluated, Truth
 
-STARTS = 32
-"""Number of trajectories."""
+MOST_STARTS, STARTS_PER_DIMENSION = 32, 2
+"""Largest number of trajectories, and how many there are per dimension, in full batches."""
 LENGTH = 1.6
 """Length of the trajectories; a standard normal has then forgotten its start."""
 MOST_STEPS = 8
@@ -29,6 +29,11 @@ dimensions, all potentials vary by so much that small relative errors come to mo
 tolerance."""
 ENOUGH_TO_LEARN = 8
 """Number of points where the surrogate is too high after which there is no need to go on."""
+
+
+def number_of_starts(dim: int) -> int:
+    """Return how many trajectories there are in so many dimensions."""
+    return min(MOST_STARTS, BATCH * int(np.ceil(STARTS_PER_DIMENSION * dim / BATCH)))
 
 
 def outermost(coordinates: np.ndarray, number: int) -> np.ndarray:
@@ -112,7 +117,7 @@ def matters(potentials: np.ndarray, typical: float, dim: int) -> np.ndarray:
 def are_closed_off(
     found: Evaluated, excess: np.ndarray, level: float, typical: float, tolerance: float
 ) -> np.ndarray:
-    """Return which of the points with mass that matters the surrogate would close off.
+    """Return which points the surrogate would close off although they have mass that matters.
 
     Args:
         found: what the truth says at the points.
@@ -124,4 +129,4 @@ def are_closed_off(
     potentials = np.where(found.is_finite, found.potentials, np.inf)
     have_mass = matters(potentials, typical, found.positions.shape[1])
     further = np.maximum(potentials - typical - HIGH_RISE, 0.0)
-    return np.asarray(level - excess > tolerance + TOLERATED_SHARE * further)[have_mass]
+    return np.asarray(have_mass & (level - excess > tolerance + TOLERATED_SHARE * further))

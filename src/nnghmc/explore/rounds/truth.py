@@ -15,7 +15,7 @@ from nnghmc.model.split import Split
 from nnghmc.surrogates.data import GradientData
 from nnghmc.surrogates.surrogate_posterior import inputs_and_exact, pulled_back
 
-BATCH = 32
+BATCH = 16
 """Number of positions that are evaluated together. One batch takes much less than as many single
 evaluations, and one size means one compilation."""
 TEMPERATURE_OF_WEIGHTS = 2.0

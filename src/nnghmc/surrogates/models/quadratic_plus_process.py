@@ -1,7 +1,8 @@
 """The model of the automatic run: a quadratic, and a Gaussian process for the remainder.
 
 The process learns from the gradients that the quadratic does not explain. With few inputs it is a
-function of all of them, and of the values too; with many, of the few directions along which the
+function of all of them, and of the values too. With many that fall into groups which never meet, it
+is a sum of processes, one per group; with others, a function of the few directions along which the
 remainder varies most. Nothing is trained in epochs: a fit solves linear systems, on the host, and
 takes a fraction of a second. A later fit starts from the earlier one, of which it learns the error,
 so that there may be fewer points than inputs.
@@ -19,6 +20,7 @@ from nnghmc.surrogates.data import GradientData
 from nnghmc.surrogates.learned import Learning
 from nnghmc.surrogates.models.quadratic import MOST_DENSE_DIMENSIONS, Quadratic
 from nnghmc.surrogates.parts.gradient_process import GradientProcess, Observations, fit_process
+from nnghmc.surrogates.parts.grouped_process import GroupedProcess, Groups, fit_groups
 from nnghmc.surrogates.parts.quadratic_and_remainder import QuadraticAndRemainder
 from nnghmc.surrogates.parts.regression import symmetric_regression
 from nnghmc.surrogates.parts.whitening import Whitening
@@ -26,6 +28,8 @@ from nnghmc.surrogates.training import Lesson, Training
 
 MOST_EQUATIONS = 4000
 """Largest number of equations of a process, which bounds its number of points."""
+POINTS_OF_GROUPS = 128
+"""Largest number of points of the processes of groups, which have few inputs each."""
 LARGEST_NOISE_FACTOR = 1e4
 """Factor on the noise of points that hardly matter."""
 LEAST_NOISE_OF_DIRECTIONS = 1e-3
@@ -42,10 +46,10 @@ FOLDS = 4
 """Number of parts of the points on which the ridge weights are compared."""
 
 
-def process_of(learned: Any) -> GradientProcess | None:
-    """Return the process of a quadratic plus a process; None for anything else."""
+def process_of(learned: Any) -> GradientProcess | GroupedProcess | None:
+    """Return the process, or those of groups, of a quadratic with one; None for anything else."""
     remainder = learned.remainder if isinstance(learned, QuadraticAndRemainder) else None
-    return remainder if isinstance(remainder, GradientProcess) else None
+    return remainder if isinstance(remainder, GradientProcess | GroupedProcess) else None
 
 
 class _Quadratic(NamedTuple):
@@ -59,6 +63,13 @@ class _Quadratic(NamedTuple):
     def of(cls, learned: QuadraticAndRemainder) -> "_Quadratic":
         return cls(*(np.asarray(part) for part in (learned.centre, learned.slope, learned.hessian)))
 
+    @classmethod
+    def through(cls, data: GradientData, hessian: np.ndarray) -> "_Quadratic":
+        """Return the quadratic with this curvature that has the mean gradient of the data."""
+        centre = data.weighted_mean(data.positions)
+        slope = data.weighted_mean(data.gradients - (data.positions - centre) @ hessian)
+        return cls(centre, slope, hessian)
+
     def gradients(self, positions: np.ndarray) -> np.ndarray:
         return np.asarray(self.slope + (positions - self.centre) @ self.hessian)
 
@@ -66,7 +77,7 @@ class _Quadratic(NamedTuple):
         away = positions - self.centre
         return np.asarray(away @ self.slope + 0.5 * np.sum(away * (away @ self.hessian), axis=1))
 
-    def plus(self, process: GradientProcess) -> QuadraticAndRemainder:
+    def plus(self, process: GradientProcess | GroupedProcess) -> QuadraticAndRemainder:
         centre, slope, hessian = (jnp.asarray(part, float) for part in self)
         return QuadraticAndRemainder(centre, slope, hessian, process)
 
@@ -93,27 +104,38 @@ class QuadraticPlusProcess:
 
     def learn(self, lesson: Lesson) -> Learning:
         """Fit the quadratic, then the process, without epochs."""
-        data = lesson.data
-        if process_of(lesson.before) is not None:
-            before = _Quadratic.of(lesson.before)
-            whitening = _whitening(data, before)
-            hessian = _improved_hessian(data, whitening, before)
-        else:
+        data, earlier = lesson.data, process_of(lesson.before)
+        if earlier is None:
             whitening = Whitening.of_draws(data.positions, data.weights)
             hessian = _first_hessian(data)
-        centre = data.weighted_mean(data.positions)
-        slope = data.weighted_mean(data.gradients - (data.positions - centre) @ hessian)
-        quadratic = _Quadratic(centre, slope, hessian)
+        else:
+            before = _Quadratic.of(lesson.before)
+            if isinstance(earlier, GroupedProcess):
+                learned, remark = _of_groups(data, before, earlier)
+                return Learning(learned, remarks=(remark,))
+            whitening = _whitening(data, before)
+            hessian = _improved_hessian(data, whitening, before)
+        quadratic = _Quadratic.through(data, hessian)
         process, remark = self._process(data, whitening, quadratic)
         return Learning(quadratic.plus(process), remarks=(remark,))
 
     def at_point(
-        self, centre: np.ndarray, slope: np.ndarray, hessian: np.ndarray
+        self,
+        centre: np.ndarray,
+        slope: np.ndarray,
+        hessian: np.ndarray,
+        groups: Groups | None = None,
     ) -> QuadraticAndRemainder:
-        """Return the quadratic with this slope and this curvature at a point, and no remainder."""
-        inputs = len(centre)
+        """Return the quadratic with this slope and this curvature at a point, and no remainder.
+
+        Later fits learn the remainder as a sum over `groups` of inputs, if there are any.
+        """
+        inputs, quadratic = len(centre), _Quadratic(centre, slope, hessian)
+        if groups is not None:
+            capacity = min(self.points, POINTS_OF_GROUPS)
+            return quadratic.plus(GroupedProcess.zero(groups, capacity))
         nothing = GradientProcess.zero(inputs, self._rank(inputs), self._capacity(inputs))
-        return _Quadratic(centre, slope, hessian).plus(nothing)
+        return quadratic.plus(nothing)
 
     def _rank(self, inputs: int) -> int:
         return inputs if inputs <= self.most_inputs else min(self.rank, inputs)
@@ -130,7 +152,7 @@ class QuadraticPlusProcess:
         data = data.select(_spread_rows(white, data.weights, self._capacity(inputs)))
         white = whitening.apply(data.positions)
         remainder = whitening.push(data.gradients - quadratic.gradients(data.positions))
-        noise = np.minimum(1 / data.weights, LARGEST_NOISE_FACTOR)
+        noise = _noise_factors(data)
         axes, known, least_noise = np.eye(inputs), None, 0.0
         if inputs > self.most_inputs:
             axes = _leading_axes(remainder, data.weights, self._rank(inputs))
@@ -154,6 +176,28 @@ class QuadraticPlusProcess:
             f"{fitted.length:g} standard deviations, noise {fitted.noise:g}"
         )
         return process, remark
+
+
+def _of_groups(
+    data: GradientData, before: _Quadratic, earlier: GroupedProcess
+) -> tuple[QuadraticAndRemainder, str]:
+    """Learn what a quadratic leaves as a sum over groups, and say how.
+
+    The curvature stays that of the earlier quadratic, in which inputs of different groups do not
+    meet.
+    """
+    quadratic, groups = _Quadratic.through(data, before.hessian), earlier.groups
+    white = Whitening.of_draws(data.positions, data.weights).apply(data.positions)
+    data = data.select(_spread_rows(white, data.weights, earlier.capacity))
+    remainder = data.gradients - quadratic.gradients(data.positions)
+    noise = _noise_factors(data)
+    process, remark = fit_groups(groups, data, remainder, noise, earlier.capacity)
+    return quadratic.plus(process), remark
+
+
+def _noise_factors(data: GradientData) -> np.ndarray:
+    """Return factors on the noise variance of each point."""
+    return np.minimum(1 / data.weights, LARGEST_NOISE_FACTOR)
 
 
 def _padded(part: np.ndarray, rows: int) -> Array:

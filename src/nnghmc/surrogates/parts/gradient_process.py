@@ -49,7 +49,7 @@ class GradientProcess(Storable):
             centre=jnp.zeros(inputs),
             directions=jnp.zeros((rank, inputs)),
             points=nothing,
-            value_weights=nothing[:, 0],
+            value_weights=jnp.zeros(capacity),
             gradient_weights=nothing,
             length=jnp.ones(()),
         )
@@ -78,7 +78,7 @@ class Observations(NamedTuple):
 
     Attributes:
         points: positions x, of about unit variance.
-        gradients: gradients with respect to x.
+        gradients: gradients with respect to x, or to its last coordinates alone.
         values: values up to a level, or None where they belong to more than this process.
         noise: factor on the noise variance of each point.
     """
@@ -96,7 +96,7 @@ class Observations(NamedTuple):
     @property
     def equations_per_point(self) -> int:
         """The number of equations that each point gives."""
-        return self.points.shape[1] + (self.values is not None)
+        return self.gradients.shape[1] + (self.values is not None)
 
     @property
     def right_side(self) -> np.ndarray:
@@ -106,23 +106,32 @@ class Observations(NamedTuple):
 
     def noises(self, length: float, noise: float) -> np.ndarray:
         """Return the noise variances of the right side."""
-        of_gradients = np.repeat(noise * self.noise / length**2, self.points.shape[1])
+        of_gradients = np.repeat(noise * self.noise / length**2, self.gradients.shape[1])
         of_values = np.empty(0) if self.values is None else noise * self.noise
         return np.concatenate([of_values, of_gradients]) + JITTER
 
     def covariance(self, length: float) -> np.ndarray:
         """Return the covariance matrix of the right side, without noise."""
-        number, rank = self.points.shape
-        away = self.points[:, np.newaxis] - self.points
-        kernel = np.exp(-0.5 * (away**2).sum(axis=2) / length**2)
-        slopes = away / length**2
-        bends = np.eye(rank) / length**2 - slopes[..., np.newaxis] * slopes[:, :, np.newaxis]
-        bends *= kernel[..., np.newaxis, np.newaxis]
-        gradients = bends.transpose(0, 2, 1, 3).reshape(number * rank, number * rank)
+        number, known = self.gradients.shape
+        bends = self.bends(length)[:, :, -known:, -known:]
+        gradients = bends.transpose(0, 2, 1, 3).reshape(number * known, number * known)
         if self.values is None:
             return np.asarray(gradients)
-        mixed = (kernel[..., np.newaxis] * slopes).reshape(number, number * rank)
+        kernel, slopes = self._kernel_and_slopes(length)
+        mixed = (kernel[..., np.newaxis] * slopes).reshape(number, number * known)
         return np.block([[kernel + VARIANCE_OF_LEVEL, mixed], [mixed.T, gradients]])
+
+    def bends(self, length: float) -> np.ndarray:
+        """Return the covariances of the gradients at all pairs of points, of all coordinates."""
+        kernel, slopes = self._kernel_and_slopes(length)
+        products = slopes[..., np.newaxis] * slopes[:, :, np.newaxis]
+        bends = np.eye(self.points.shape[1]) / length**2 - products
+        return np.asarray(bends * kernel[..., np.newaxis, np.newaxis])
+
+    def _kernel_and_slopes(self, length: float) -> tuple[np.ndarray, np.ndarray]:
+        """Return the kernel at all pairs of points, and the derivatives of its logarithm."""
+        away = self.points[:, np.newaxis] - self.points
+        return np.exp(-0.5 * (away**2).sum(axis=2) / length**2), away / length**2
 
 
 class Fit(NamedTuple):
@@ -136,31 +145,44 @@ class Fit(NamedTuple):
 
 def fit_process(observations: Observations, least_noise: float) -> Fit:
     """Choose length and noise by the marginal likelihood, and solve for the weights."""
-    length, noise = _most_likely(observations, least_noise)
+    length, noise = most_likely([observations], least_noise)
+    return solve_for_weights(observations, length, noise)
+
+
+def solve_for_weights(observations: Observations, length: float, noise: float) -> Fit:
+    """Return the weights of the posterior mean for this length scale and noise."""
     covariance = observations.covariance(length)
     covariance[np.diag_indices_from(covariance)] += observations.noises(length, noise)
     factor = cho_factor(covariance, lower=True, overwrite_a=True, check_finite=False)
     weights = cho_solve(factor, observations.right_side)
-    number, rank = observations.points.shape
+    number, known = observations.gradients.shape
     values = weights[:number] if observations.values is not None else np.zeros(number)
-    return Fit(values, weights[-number * rank :].reshape(number, rank), length, noise)
+    return Fit(values, weights[-number * known :].reshape(number, known), length, noise)
 
 
-def _most_likely(observations: Observations, least_noise: float) -> tuple[float, float]:
-    """Return the length and the noise with the largest marginal likelihood of some points."""
-    number = len(observations.points)
-    most = max(2, ROWS_TO_COMPARE // observations.equations_per_point)
+def most_likely(
+    parts: Sequence[Observations], least_noise: float = 0.0, lengths: Sequence[float] = LENGTHS
+) -> tuple[float, float]:
+    """Return the length and the noise with the largest marginal likelihood of some points.
+
+    Several processes, which learn from the same points, have them in common.
+    """
+    number, equations = len(parts[0].points), sum(part.equations_per_point for part in parts)
+    most = max(2, ROWS_TO_COMPARE // equations)
     rows = np.random.default_rng(0).permutation(number)[:most]
-    some = observations.select(rows)
     noises = [noise for noise in NOISES if noise >= least_noise]
-    likely = [_log_likelihoods(some, length, noises) for length in LENGTHS]
-    best = np.unravel_index(np.argmax(likely), (len(LENGTHS), len(noises)))
-    return LENGTHS[best[0]], noises[best[1]]
+    some = [part.select(rows) for part in parts]
+    likely = [
+        np.sum([_log_likelihoods(part, length, noises) for part in some], axis=0)
+        for length in lengths
+    ]
+    best_length, best_noise = divmod(int(np.argmax(likely)), len(noises))
+    return lengths[best_length], noises[best_noise]
 
 
 def _log_likelihoods(
     observations: Observations, length: float, noises: Sequence[float]
-) -> list[float]:
+) -> np.ndarray:
     """Return the log marginal likelihoods with the best variance, up to a constant."""
     covariance, target = observations.covariance(length), observations.right_side
     found = []
@@ -176,4 +198,4 @@ def _log_likelihoods(
         variance = max(float(whitened @ whitened) / len(target), np.finfo(float).tiny)
         log_determinant = 2 * np.log(np.diag(factor)).sum()
         found.append(float(-0.5 * (len(target) * np.log(variance) + log_determinant)))
-    return found
+    return np.array(found)
