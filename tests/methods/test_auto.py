@@ -11,12 +11,15 @@ from nnghmc import (
     HMC,
     NUTS,
     Auto,
+    GradientData,
     GradientMLP,
     NNgHMC,
     Policy,
     Posterior,
     QuadraticPlus,
+    Training,
     TrainingSchedule,
+    fit,
     from_log_density,
     sample,
 )
@@ -191,6 +194,14 @@ def test_a_surrogate_of_other_inputs_is_refused():
     first = run_of(normal_data(200, 1.0), 20, LEARN)
     with pytest.raises(SettingsError, match="of 3 inputs cannot serve"):
         run_of(student(), 20, Auto(surrogate=first.surrogate))
+
+
+def test_a_surrogate_without_a_potential_is_refused():
+    positions = np.random.default_rng(0).normal(size=(40, 5))
+    data = GradientData.of_points(positions, positions)
+    learned = fit(GradientMLP(4), data, jax.random.key(0), training=Training(epochs=1))
+    with pytest.raises(SettingsError, match=r"a GradientMLP has none. Use NNgHMC"):
+        run_of(student(), 20, Auto(surrogate=learned))
 
 
 def test_a_run_with_a_surrogate_is_independent_of_the_one_it_came_from():

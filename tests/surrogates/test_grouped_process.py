@@ -16,7 +16,12 @@ from nnghmc import (
 from nnghmc.explore.rounds.expansion import are_separate
 from nnghmc.explore.rounds.truth import Truth
 from nnghmc.surrogates.models.quadratic_plus_process import process_of
-from nnghmc.surrogates.parts.grouped_process import GroupedProcess, Groups
+from nnghmc.surrogates.parts.grouped_process import (
+    GroupedProcess,
+    Groups,
+    fit_groups,
+    improved_curvature,
+)
 
 KEY = jax.random.key(0)
 SIZES = (2, 1, 2, 2, 2, 2, 2, 2, 2, 2)
@@ -92,6 +97,37 @@ def test_eighty_gradients_teach_what_the_quadratic_leaves(quadratic, surrogate):
     assert learned[0] < 0.1 * before[0]
     assert (learned[1:] < 0.5 * before[1:]).all()  # with respect to each input, shared or not
     assert isinstance(process_of(surrogate.learned), GroupedProcess)
+
+
+def test_a_wrong_curvature_is_corrected_where_inputs_meet():
+    """Where the curvature was taken a quartic has none, and the first quadratic does not rise."""
+    generator = np.random.default_rng(0)
+    groups = Groups(np.array([0]), [np.array([1, 2]), np.array([3])])
+    root = np.array([[2.0, 0.3, 0.2, 0.4], [0, 1, 0.5, 0], [0, 0, 1.5, 0], [0, 0, 0, 0.7]])
+    hessian = root.T @ root
+    hessian[1:3, 3] = hessian[3, 1:3] = 0.0
+    positions = generator.normal(size=(400, 4)) * [1.0, 3.0, 0.1, 20.0]
+    gradients = positions @ hessian
+    data = GradientData.of_points(positions, gradients)
+    before = np.diag([1e-9, 1e-9, 1e-9, 1e-9])
+    found = improved_curvature(groups, before, data, gradients - positions @ before)
+    np.testing.assert_allclose(found, hessian, rtol=0.02, atol=0.02)
+    assert found[1, 3] == found[2, 3] == 0.0
+    downward = improved_curvature(groups, before, data, -gradients)
+    assert np.linalg.eigvalsh(downward).min() > 0
+    np.testing.assert_array_equal(downward[1:3, 3], 0.0)
+
+
+def test_each_group_learns_from_points_that_are_far_apart_in_its_own_inputs():
+    """Of many points, only three are far out in the second input: its process needs them."""
+    positions = np.random.default_rng(0).normal(size=(300, 2)) * [1.0, 0.3]
+    positions[[5, 50, 150], 1] = [-4.0, 3.0, 5.0]
+    data = GradientData.of_points(positions, positions**3)
+    groups = Groups(np.empty(0, int), [np.array([0]), np.array([1])])
+    process, _ = fit_groups(groups, data, data.gradients, np.ones(300), 30)
+    far = jnp.asarray([[0.0, -4.0], [0.0, 3.0], [0.0, 5.0]])
+    slopes = jax.vmap(process.value_and_gradient)(far)[1]
+    np.testing.assert_allclose(slopes[:, 1], far[:, 1] ** 3, rtol=0.02)
 
 
 def test_gradient_and_potential_belong_together(surrogate):

@@ -52,8 +52,8 @@ class PhaseCost:
 class Cost:
     """The cost of a run by phase.
 
-    Draws that probe the network belong to training. In the automatic run they belong to collecting,
-    because they also give true gradients to learn from. Evaluations made only to measure time are
+    Draws that probe the network belong to training. In the automatic run they belong to the
+    warm-up. Evaluations made only to measure time are
     not counted.
     """
 

@@ -40,7 +40,7 @@ class Starts(Protocol):
 
 @dataclass(frozen=True)
 class Prepared:
-    """Everything that the kept draws depend on besides the posterior, as data that can be stored.
+    """What a method has prepared for the kept draws, as data that can be stored.
 
     Attributes:
         states: states of the kernel, with a leading axis over the chains.

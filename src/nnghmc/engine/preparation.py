@@ -15,7 +15,7 @@ from nnghmc.model.monitor import Tally
 
 @dataclass(frozen=True, eq=False)
 class Warmup:
-    """The warm-up draws, without those that probed a surrogate.
+    """The warm-up draws, without those by which `NNgHMC` probed a surrogate.
 
     Attributes:
         draws: positions, shape (chains, draws, dim).

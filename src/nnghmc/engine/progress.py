@@ -23,7 +23,7 @@ class Reporter(Protocol):
         """Begin a phase of `total` draws per chain."""
 
     def advance(self, draws: int, acceptance: float) -> None:
-        """Add draws per chain; `acceptance` is the mean of the phase so far."""
+        """Add draws per chain; `acceptance` is the mean of the draws in the history so far."""
 
     def note(self, phase: str) -> None:
         """Begin a phase without draws."""

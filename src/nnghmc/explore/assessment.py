@@ -44,7 +44,7 @@ class Assessment:
         integration_acceptance: mean acceptance probability if the learned energy were the true one.
         energy_error: root mean square, over the trajectories, of the change in the difference
             between learned and true energy from start to end.
-        trajectories: number of held-out trajectories.
+        trajectories: number of held-out trajectories of at least 2 points.
     """
 
     relative_error: float

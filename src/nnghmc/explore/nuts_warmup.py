@@ -1,7 +1,8 @@
 """Warms up NUTS: a way downhill, then windows of draws that adapt step size and mass matrix.
 
 All chains share step size and mass matrix. The step size is adapted after every draw, by dual
-averaging; the mass matrix after every window, from positions and gradients of the latest draws.
+averaging; the mass matrix after every window but the last ones, from positions and gradients of
+the latest draws.
 """
 
 from dataclasses import dataclass, field
@@ -141,7 +142,8 @@ def whitened(rows: np.ndarray, covariance: np.ndarray) -> np.ndarray:
 def _spread(arrival: Arrival, matrix: np.ndarray, evaluate: Any, session: Session) -> HMCState:
     """Draw a start for each chain from the normal approximation around where it arrived.
 
-    A start where the potential is far above that of the typical set moves halfway back.
+    A start where the potential is far above that of the typical set moves halfway back, some times.
+    If one is still too high then, all chains start where they arrived.
     """
     ends = np.asarray(arrival.states.position)
     dim = ends.shape[1]
@@ -168,7 +170,8 @@ def warm_up_nuts(
     """Make windows of NUTS, and adapt to each of them.
 
     The step size is adapted to `target_acceptance`, and to `careful_acceptance` once a trajectory
-    has diverged in the later half of the windows. The last window adapts the step size alone.
+    has diverged in the later half of the windows. The last of `WINDOWS` and all
+    further ones adapt the step size alone.
     """
     longer = -(-CHAINS_TO_POOL // len(warmup.states.position))
     session.reporter.begin("warmup", longer * sum(WINDOWS))

@@ -109,8 +109,9 @@ def _rays_of_coordinates(
 ) -> list[tuple[np.ndarray, np.ndarray]]:
     """Return rays along single coordinates.
 
-    For each coordinate these are the rows of its outermost draws, and the displacement of every
-    draw from the median along the ray.
+    Only the coordinates with the most extreme draws have rays. For each of them these are the rows
+    of its outermost draws, and the vectors along the ray from the median to as far out as each draw
+    is in this coordinate.
     """
     away = flat - middle
     spread = np.maximum(np.median(np.abs(away), axis=0), np.finfo(float).tiny)

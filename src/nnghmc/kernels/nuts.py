@@ -1,7 +1,7 @@
 """The no-U-turn sampler, by BlackJAX, and the adaptation of its step size."""
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import equinox as eqx
 import jax
@@ -32,6 +32,7 @@ def nuts(
     step_size: Jittered[float],
     num_steps: Jittered[int],
     inverse_mass_matrix: MetricTypes,
+    most_doublings: int = MOST_DOUBLINGS,
 ) -> SamplingAlgorithm:
     """Return the no-U-turn sampler, which finds the number of steps itself.
 
@@ -40,7 +41,9 @@ def nuts(
     all kernels take the same arguments. `info.path` has one row, the draw with its potential and
     gradient.
     """
-    trajectory = no_u_turn(potential_and_gradient, step_size, num_steps, inverse_mass_matrix)
+    trajectory = no_u_turn(
+        potential_and_gradient, step_size, num_steps, inverse_mass_matrix, most_doublings
+    )
 
     def init(position: Array, rng_key: PRNGKeyArray | None = None) -> HMCState:
         return HMCState(position, *potential_and_gradient(position))
@@ -70,6 +73,7 @@ def no_u_turn(
     step_size: Jittered[float],
     num_steps: Jittered[int],
     inverse_mass_matrix: MetricTypes,
+    most_doublings: int = MOST_DOUBLINGS,
 ) -> Callable[[PRNGKeyArray, HMCState], tuple[HMCState, NUTSInfo, Any]]:
     """Return BlackJAX's transition: (key, state) -> (next state, its information, step size)."""
     kernel = blackjax_nuts.build_kernel(
@@ -83,7 +87,7 @@ def no_u_turn(
             length_key, rng_key = jax.random.split(rng_key)
             size, _ = drawn_length(length_key, step_size, num_steps)
         start = blackjax_hmc.HMCState(state.position, -state.potential, -state.gradient)
-        end, found = kernel(rng_key, start, None, size, inverse_mass_matrix, MOST_DOUBLINGS)
+        end, found = kernel(rng_key, start, None, size, inverse_mass_matrix, most_doublings)
         return HMCState(end.position, -end.logdensity, -end.logdensity_grad), found, size
 
     return transition
@@ -113,12 +117,13 @@ class NoUTurn(TrajectoryKernel):
     target_acceptance: Float[Array, ""] | float = eqx.field(
         converter=lambda target: jnp.asarray(target, float), default=float("nan")
     )
+    most_doublings: ClassVar[int] = MOST_DOUBLINGS
 
     def algorithm(
         self, step_size: Jittered[float], num_steps: Jittered[int], metric: MetricTypes
     ) -> SamplingAlgorithm:
         """Return NUTS, which ignores the number of steps."""
-        return nuts(self.potential_and_gradient, step_size, num_steps, metric)
+        return nuts(self.potential_and_gradient, step_size, num_steps, metric, self.most_doublings)
 
     def init(self, position: Array, potential: Array | None = None) -> NoUTurnState:
         """Return the state of one chain, with the true gradient."""
@@ -185,7 +190,13 @@ class NoUTurn(TrajectoryKernel):
 
 
 class SurrogateNoUTurn(NoUTurn):
-    """The no-U-turn sampler on the surrogate posterior, which takes no true evaluation."""
+    """The no-U-turn sampler on the surrogate posterior, which takes no true evaluation.
+
+    Its trajectories are shorter: a first surrogate may be so wrong that the longest ones take long
+    and lead nowhere.
+    """
+
+    most_doublings: ClassVar[int] = 8
 
     def evaluations(self, statistics: Statistics) -> Evaluations:
         """Return the evaluations: one learned gradient per step."""

@@ -8,7 +8,7 @@ from nnghmc.engine.history import History
 from nnghmc.engine.method import Method, Prepared, Starts
 from nnghmc.engine.session import Session
 from nnghmc.engine.statistics import LEAST_DRAWS_FOR_TAILS
-from nnghmc.errors import instance_of, one_of
+from nnghmc.errors import SettingsError, instance_of, one_of
 from nnghmc.explore.rounds.afterwards import examine_afterwards
 from nnghmc.kernels import Kernel, NoUTurn
 from nnghmc.methods.automatic_preparation import AutomaticPreparation
@@ -33,9 +33,9 @@ class Auto(Method):
 
     Args:
         network: model that learns the gradient, such as `GradientMLP(100)`, or its name.
-        surrogate: surrogate from an earlier fit, to these data or others, under this prior or
-            another. The truth is asked about it in place of a new one. If the truth agrees, it is
-            tuned and probed; otherwise a surrogate is learned anew.
+        surrogate: surrogate from an earlier fit that has a potential, to these data or others,
+            under this prior or another. The truth is asked about it in place of a new one. If the
+            truth agrees, it is tuned and probed; otherwise a surrogate is learned anew.
         way: "estimate" decides by measured times whether to learn; "learn" always tries to learn,
             and "nuts" always uses NUTS.
         estimate: expected times of the run, from `nnghmc.estimate`; None measures them. With an
@@ -71,8 +71,13 @@ class Auto(Method):
         return super().streams if self.surrogate is None else f"{super().streams} reusing"
 
     def check(self, posterior: Posterior) -> None:
-        """Raise an error if the surrogate has other parameters than the posterior."""
+        """Raise an error if the surrogate has other parameters, or no potential."""
         checked_surrogate(self.surrogate, posterior)
+        if self.surrogate is not None and not self.surrogate.conservative:
+            raise SettingsError(
+                "the automatic run takes a surrogate that has a potential, and a "
+                f"{self.surrogate.report.model} has none. Use NNgHMC(surrogate=...)."
+            )
 
     def prepare(self, posterior: Posterior, starts: Starts, session: Session) -> Prepared:
         """Decide between a learned gradient and NUTS, and prepare the choice."""

@@ -36,8 +36,8 @@ class NNgHMC(TunedMethod):
         inverse_mass_matrix: diagonal (dim,) or dense (dim, dim); None is the identity. Posterior
             variances are a good choice.
         network: model that learns the gradient, such as `GradientMLP(100)`, or the name of one with
-            its defaults: "default" (`QuadraticPlus`), "mlp", "blocks", "potential", "bases", "gp"
-            or "quadratic".
+            its defaults: "default" (`QuadraticPlus`), "mlp", "blocks", "potential", "bases", "gp",
+            "quadratic", "process" or "sparse".
         training: settings of the training; None uses those of the model.
         epochs: largest number of passes over the gradient data; None uses that of `training`.
         schedule: when to train and probe the network, and to hand over to it.

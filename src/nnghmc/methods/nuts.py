@@ -32,10 +32,10 @@ class NUTS(Method):
     mass matrix is dense up to 300 dimensions, and diagonal above.
 
     Args:
-        target_acceptance: acceptance that the step size is adapted to. If trajectories diverge
-            during the warm-up, the step size is adapted to at least 0.97.
-        estimate: expected times of the run, from `nnghmc.estimate`, which decide how thoroughly
-            the code is compiled; None measures them.
+        target_acceptance: acceptance that the step size is adapted to. If trajectories diverge in
+            the later half of the warm-up, the target becomes 0.97 unless it is higher already.
+        estimate: what `nnghmc.estimate` returned; None measures it. Its number of operations
+            decides how thoroughly the code is compiled.
     """
 
     title: ClassVar[str] = "NUTS"

@@ -1,4 +1,4 @@
-"""Holds all thresholds of the automatic run, which the documentation lists as a table."""
+"""Holds most thresholds of the automatic run, which the documentation lists as a table."""
 
 from dataclasses import dataclass, field
 from typing import Any

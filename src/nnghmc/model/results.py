@@ -58,7 +58,7 @@ class Results:
         pointwise: Callable[[PyTree, PyTree], PyTree] | None = None,
         predict: Callable[[PRNGKeyArray, PyTree, PyTree], PyTree] | None = None,
     ) -> "Results":
-        """Check the options of a posterior that concern its results at the initial position."""
+        """Make the results from the options of a posterior; check them at the initial position."""
         results = cls(
             Quantities(constrain, pointwise, predict, data, layout),
             checked_mapping("dims", dims),

@@ -58,7 +58,7 @@ def from_bytes(contents: bytes) -> dict[str, np.ndarray]:
 
 
 def seal(values: Mapping[str, Any], before: str = "") -> str:
-    """Return a digest of values that JSON can hold, in any order, and of the seal before them."""
+    """Return a digest of the seal before and of values that JSON can hold, whatever their order."""
     return digest(before.encode(), json.dumps(values, sort_keys=True).encode())
 
 

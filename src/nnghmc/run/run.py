@@ -102,7 +102,7 @@ class Run:
 
     @property
     def warmup_draws(self) -> np.ndarray:
-        """The warm-up draws, unconstrained, without the draws of probes."""
+        """The warm-up draws, unconstrained, without the draws of `NNgHMC`'s probes."""
         return self.preparation.warmup.draws
 
     @property

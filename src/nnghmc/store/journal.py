@@ -1,9 +1,9 @@
 """The journal of a store: an append-only log of the steps of a run, in which each line is sealed.
 
-Steps are written some at a time. Their arrays go to a file of their own, and then one line goes to
-the log, which makes the steps count. Each line has the digest of that file, and a seal over itself
-and all lines before it. A line that a crash cut short does not count. Anything else that is wrong
-with a journal is damage and raises an error.
+Several steps are written at once, and a note by itself. Their arrays go to a file of their own;
+then one line goes to the log, and from then on they count. Each line has the digest
+of that file, and a seal over itself and all lines before it. A line that a crash cut short does not
+count. Anything else that is wrong with a journal is damage and raises an error.
 """
 
 import json

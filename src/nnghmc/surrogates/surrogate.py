@@ -66,7 +66,7 @@ class Surrogate:
         return self.learned.conservative
 
     def gradient(self, position: Float[Array, " dim"]) -> Float[Array, " dim"]:
-        """Evaluate the learned gradient g(q) at one position."""
+        """Evaluate the learned gradient g(q) at one position, or at inputs if it is `of_inputs`."""
         return self.learned.gradient(position)
 
     def potential(self, position: Float[Array, " dim"]) -> Float[Array, ""]:

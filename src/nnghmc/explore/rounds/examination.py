@@ -27,7 +27,9 @@ from nnghmc.surrogates.surrogate_posterior import SurrogatePosterior
 
 
 class Agreement(NamedTuple):
-    """How the truth differs from the surrogate at draws of the posterior.
+    """How the truth differs from the surrogate at cold draws.
+
+    These are draws of the surrogate posterior in the rounds, and of the posterior afterwards.
 
     Attributes:
         acceptance: expected acceptance of a step from one draw to another.

@@ -3,8 +3,8 @@
 The chains go downhill along the true gradient. A quadratic is put where the lowest one arrived.
 Rounds follow: NUTS draws from the surrogate posterior, cold and hot, which is nearly free; the
 truth is evaluated at some of the draws, in full batches; and the surrogate is fitted again. The
-rounds end when the truth agrees with draws of the surrogate posterior, and with hot ones that reach
-its tails.
+rounds end when the truth agrees with the surrogate at its draws, at hot draws that reach its tails,
+and along true trajectories that lead outward, or when all rounds are made.
 """
 
 from dataclasses import dataclass, field, replace
@@ -60,6 +60,9 @@ FAR_APART, BARRIER, POINTS_ON_A_LINE = 3.0, 3.0, 8
 barrier between them is looked for; its least height; and points at which the truth is asked."""
 MOST_FORGOTTEN = 0.02
 """Share of all evaluated points where the surrogate may be too high."""
+ASTRAY, STRIDE = 5.0, 4.0
+"""Spread of true minus surrogate potentials from which on draws of the surrogate posterior are
+astray, and the ratio of distances of points on the way to them."""
 LEAST_AIM, LOWERED_PER_ROUND = 0.7, 0.02
 """Least acceptance to aim at, and by how much the aim falls in each round."""
 MOST_TRANSITIONS = 8
@@ -215,7 +218,7 @@ class Exploration:
         return bool(np.any(highest > potentials[far] + BARRIER))
 
     def _missed(self, ends: np.ndarray, potentials: np.ndarray) -> np.ndarray:
-        """Return by how much the surrogate is too high at some positions, relative to the lowest.
+        """Return by how much the surrogate is too high, minus the same at the lowest position.
 
         In a mode of its own, far away, the surrogate around the lowest position is far too high.
         """
@@ -269,8 +272,11 @@ class Exploration:
         chosen = [some(part, ASKED, examination.generator) for part in (self.last_draws, hot)]
         found = self.fresh = self.truth.at(np.concatenate(chosen))
         cold_found, hot_found = found.select(slice(ASKED)), found.select(slice(ASKED, None))
-        self.truth.see_typical(cold_found.potentials)
         agreement = Agreement.of(examination.excess(cold_found))
+        if agreement.spread > ASTRAY:
+            self.truth.at(self._on_the_way_to(cold_found.positions))
+        else:
+            self.truth.see_typical(cold_found.potentials)
         forgotten = examination.closed_off(self.truth.all, agreement)
         coverage = examination.coverage(hot_found, agreement)
         made = Round(number, agreement.acceptance, coverage, _rhat(self.cold), forgotten)
@@ -282,6 +288,17 @@ class Exploration:
             made = replace(made, coverage=examination.coverage(hot_found, agreement))
         self.rounds.append(made)
         return made
+
+    def _on_the_way_to(self, positions: np.ndarray) -> np.ndarray:
+        """Return points between the lowest potential so far and some positions, at all distances.
+
+        Draws of a surrogate that rises too little are so far out that they teach nothing of where
+        the mass is.
+        """
+        found = self.truth.all
+        lowest = found.positions[np.argmin(found.potentials)]
+        fractions = STRIDE ** -np.arange(1.0, 1 + len(positions))
+        return np.asarray(lowest + fractions[:, np.newaxis] * (positions - lowest))
 
     def _closed_off(self, examination: Examination, agreement: Agreement) -> float:
         """Look outward from the edge; the surrogate counts as good if nothing shows."""

@@ -19,9 +19,11 @@ LENGTH = 1.6
 """Length of the trajectories; a standard normal has then forgotten its start."""
 MOST_STEPS = 8
 """Largest number of leapfrog steps per trajectory."""
-RISE_THAT_MATTERS = 4.0
+ENERGY = 4.0
+"""Energy of the momenta that lead straight outward."""
+RISE_THAT_MATTERS = 6.0
 """Rise of the potential above the typical set beyond which a place has too little mass to matter,
-besides three standard deviations of the potential."""
+besides one standard deviation of the potential, by which the other coordinates make it vary."""
 HIGH_RISE, TOLERATED_SHARE = 8.0, 0.2
 """Rise above the typical set from which on a surrogate may be wrong by more, and by which share of
 the further rise. A surrogate that closes off a place is wrong by more than the rise itself. In many
@@ -52,20 +54,22 @@ def outward_noise(
 ) -> np.ndarray:
     """Return noise for momenta that point outward.
 
-    Half of the momenta are random, at a temperature. The others lead straight away from the middle,
-    with the energy that it takes to go where hardly any mass is left.
+    Half of the momenta are random, at a temperature. The others lead away from the middle with the
+    energy that it takes to go where hardly any mass is left. Across this direction they are random
+    at a temperature of 1, so that the other coordinates stay where they are typical.
 
     Args:
         generator: random generator.
         away: whitened positions relative to the middle.
         temperature: temperature of the random momenta.
     """
-    noise = generator.normal(size=away.shape) * np.sqrt(temperature)
-    noise *= np.where(np.sum(noise * away, axis=1, keepdims=True) < 0, -1.0, 1.0)
+    noise = generator.normal(size=away.shape)
     distances = np.maximum(np.linalg.norm(away, axis=1, keepdims=True), np.finfo(float).tiny)
-    straight = np.sqrt(2 * RISE_THAT_MATTERS) * away / distances
-    noise[1::2] = straight[1::2]
-    return noise
+    outward = away / distances
+    along = np.sum(noise * outward, axis=1, keepdims=True)
+    hot = np.sqrt(temperature) * (noise + (np.abs(along) - along) * outward)
+    straight = noise + (np.sqrt(2 * ENERGY) - along) * outward
+    return np.where(np.arange(len(away))[:, np.newaxis] % 2 == 0, hot, straight)
 
 
 def follow_outward(
@@ -111,7 +115,7 @@ def matters(potentials: np.ndarray, typical: float, dim: int) -> np.ndarray:
 
     `typical` is the potential in the typical set.
     """
-    return np.asarray(potentials < typical + 3 * np.sqrt(0.5 * dim) + RISE_THAT_MATTERS)
+    return np.asarray(potentials < typical + np.sqrt(0.5 * dim) + RISE_THAT_MATTERS)
 
 
 def are_closed_off(

@@ -3,7 +3,7 @@
 With many groups, most pairs of inputs never meet: the gradient with respect to one does not change
 when the other moves. Which pairs meet is found by moving random sets of inputs together. What does
 not change rules out many pairs at once. Inputs that meet no common one can then share a gradient
-difference. A thousand groups take some 200 gradients instead of one per input.
+difference. A thousand groups take some 80 gradients instead of one per input.
 """
 
 from typing import NamedTuple

@@ -25,8 +25,8 @@ class FrontEnd:
         name: the name of the package, of the extra that installs it, and of the file here.
         title: the name as its users write it.
         recognises: says whether an object is a model of this package, without loading the package.
-        takes_arguments: whether a model is a function that is called with arguments. Such a front
-            end also has a function `traced`, which does what `call` does.
+        takes_arguments: whether a model is a function that is called with arguments. The file of
+            such a front end also has a function `traced`, to which `call` passes its work.
     """
 
     name: str
@@ -104,7 +104,7 @@ def front_end_of(model: Any) -> FrontEnd | None:
 
 
 def call(function: Callable[[], Any]) -> tuple[bool, Any]:
-    """Call a function without arguments: return whether it is a model, and what it returned."""
+    """Call a function that takes no arguments; return whether it is a model, and its value."""
 
     def run() -> tuple[bool, Any]:
         return False, function()

@@ -19,8 +19,18 @@ from nnghmc.errors import GradientDataError, check_fields, positive_integer
 from nnghmc.surrogates.data import GradientData
 from nnghmc.surrogates.learned import Learning
 from nnghmc.surrogates.models.quadratic import MOST_DENSE_DIMENSIONS, Quadratic
-from nnghmc.surrogates.parts.gradient_process import GradientProcess, Observations, fit_process
-from nnghmc.surrogates.parts.grouped_process import GroupedProcess, Groups, fit_groups
+from nnghmc.surrogates.parts.gradient_process import (
+    GradientProcess,
+    Observations,
+    fit_process,
+    spread_rows,
+)
+from nnghmc.surrogates.parts.grouped_process import (
+    GroupedProcess,
+    Groups,
+    fit_groups,
+    improved_curvature,
+)
 from nnghmc.surrogates.parts.quadratic_and_remainder import QuadraticAndRemainder
 from nnghmc.surrogates.parts.regression import symmetric_regression
 from nnghmc.surrogates.parts.whitening import Whitening
@@ -149,7 +159,7 @@ class QuadraticPlusProcess:
         """Learn what the quadratic leaves, and say with which length scale and noise."""
         inputs = data.dim
         white = whitening.apply(data.positions)
-        data = data.select(_spread_rows(white, data.weights, self._capacity(inputs)))
+        data = data.select(spread_rows(white, data.weights, self._capacity(inputs)))
         white = whitening.apply(data.positions)
         remainder = whitening.push(data.gradients - quadratic.gradients(data.positions))
         noise = _noise_factors(data)
@@ -181,14 +191,10 @@ class QuadraticPlusProcess:
 def _of_groups(
     data: GradientData, before: _Quadratic, earlier: GroupedProcess
 ) -> tuple[QuadraticAndRemainder, str]:
-    """Learn what a quadratic leaves as a sum over groups, and say how.
-
-    The curvature stays that of the earlier quadratic, in which inputs of different groups do not
-    meet.
-    """
-    quadratic, groups = _Quadratic.through(data, before.hessian), earlier.groups
-    white = Whitening.of_draws(data.positions, data.weights).apply(data.positions)
-    data = data.select(_spread_rows(white, data.weights, earlier.capacity))
+    """Correct the curvature where inputs meet, learn the rest as a sum over groups, and say how."""
+    groups, errors = earlier.groups, data.gradients - before.gradients(data.positions)
+    hessian = improved_curvature(groups, before.hessian, data, errors)
+    quadratic = _Quadratic.through(data, hessian)
     remainder = data.gradients - quadratic.gradients(data.positions)
     noise = _noise_factors(data)
     process, remark = fit_groups(groups, data, remainder, noise, earlier.capacity)
@@ -285,16 +291,3 @@ def _leading_axes(remainder: np.ndarray, weights: np.ndarray, rank: int) -> np.n
     axes = np.linalg.svd(centred * np.sqrt(weights)[:, np.newaxis], full_matrices=False)[2]
     missing = max(0, rank - len(axes))
     return np.pad(axes[:rank], ((0, missing), (0, 0)))
-
-
-def _spread_rows(white: np.ndarray, weights: np.ndarray, most: int) -> np.ndarray:
-    """Choose at most so many rows, far from each other; those that hardly matter come last."""
-    if len(white) <= most:
-        return np.arange(len(white))
-    importance = np.sqrt(weights)
-    chosen = [int(np.argmax(weights))]
-    distances = np.linalg.norm(white - white[chosen[0]], axis=1)
-    while len(chosen) < most:
-        chosen.append(int(np.argmax(distances * importance)))
-        distances = np.minimum(distances, np.linalg.norm(white - white[chosen[-1]], axis=1))
-    return np.sort(chosen)

@@ -17,8 +17,11 @@ from nnghmc.surrogates.parts.storable import Storable
 
 LENGTHS = (0.6, 1.0, 1.5, 2.2, 3.3, 5.0, 8.0, 13.0)
 """Length scales tried, in standard deviations."""
-NOISES = tuple(10.0**power for power in (-8, -6, -4, -3, -2, -1, 0, 1))
+NOISES = tuple(10.0**power for power in (-8, -6, -5, -4, -3, -2, -1, 0, 1))
 """Noise variances tried, relative to the variance of a gradient of the process."""
+FEW_POINTS, LEAST_NOISE_OF_FEW = 25, 1e-6
+"""Number of points per direction below which the noise is at least this large: a process that goes
+through few points exactly may go anywhere between them."""
 ROWS_TO_COMPARE = 400
 """Largest number of equations from which length and noise are chosen."""
 VARIANCE_OF_LEVEL = 1e4
@@ -113,25 +116,42 @@ class Observations(NamedTuple):
     def covariance(self, length: float) -> np.ndarray:
         """Return the covariance matrix of the right side, without noise."""
         number, known = self.gradients.shape
-        bends = self.bends(length)[:, :, -known:, -known:]
+        bends = bends_between(self.points, self.points, length)[:, :, -known:, -known:]
         gradients = bends.transpose(0, 2, 1, 3).reshape(number * known, number * known)
         if self.values is None:
             return np.asarray(gradients)
-        kernel, slopes = self._kernel_and_slopes(length)
+        kernel, slopes = _kernel_and_slopes(self.points, self.points, length)
         mixed = (kernel[..., np.newaxis] * slopes).reshape(number, number * known)
         return np.block([[kernel + VARIANCE_OF_LEVEL, mixed], [mixed.T, gradients]])
 
-    def bends(self, length: float) -> np.ndarray:
-        """Return the covariances of the gradients at all pairs of points, of all coordinates."""
-        kernel, slopes = self._kernel_and_slopes(length)
-        products = slopes[..., np.newaxis] * slopes[:, :, np.newaxis]
-        bends = np.eye(self.points.shape[1]) / length**2 - products
-        return np.asarray(bends * kernel[..., np.newaxis, np.newaxis])
 
-    def _kernel_and_slopes(self, length: float) -> tuple[np.ndarray, np.ndarray]:
-        """Return the kernel at all pairs of points, and the derivatives of its logarithm."""
-        away = self.points[:, np.newaxis] - self.points
-        return np.exp(-0.5 * (away**2).sum(axis=2) / length**2), away / length**2
+def bends_between(points: np.ndarray, others: np.ndarray, length: float) -> np.ndarray:
+    """Return the covariances of the gradients at all pairs of points, of all coordinates."""
+    kernel, slopes = _kernel_and_slopes(points, others, length)
+    products = slopes[..., np.newaxis] * slopes[:, :, np.newaxis]
+    bends = np.eye(points.shape[1]) / length**2 - products
+    return np.asarray(bends * kernel[..., np.newaxis, np.newaxis])
+
+
+def _kernel_and_slopes(
+    points: np.ndarray, others: np.ndarray, length: float
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return the kernel at all pairs of points, and the derivatives of its logarithm."""
+    away = points[:, np.newaxis] - others
+    return np.exp(-0.5 * (away**2).sum(axis=2) / length**2), away / length**2
+
+
+def spread_rows(points: np.ndarray, weights: np.ndarray, most: int) -> np.ndarray:
+    """Choose at most so many rows, far from each other; those that hardly matter come last."""
+    if len(points) <= most:
+        return np.arange(len(points))
+    importance = np.sqrt(weights)
+    chosen = [int(np.argmax(weights))]
+    distances = np.linalg.norm(points - points[chosen[0]], axis=1)
+    while len(chosen) < most:
+        chosen.append(int(np.argmax(distances * importance)))
+        distances = np.minimum(distances, np.linalg.norm(points - points[chosen[-1]], axis=1))
+    return np.sort(chosen)
 
 
 class Fit(NamedTuple):
@@ -170,6 +190,8 @@ def most_likely(
     number, equations = len(parts[0].points), sum(part.equations_per_point for part in parts)
     most = max(2, ROWS_TO_COMPARE // equations)
     rows = np.random.default_rng(0).permutation(number)[:most]
+    if number < FEW_POINTS * parts[0].points.shape[1]:
+        least_noise = max(least_noise, LEAST_NOISE_OF_FEW)
     noises = [noise for noise in NOISES if noise >= least_noise]
     some = [part.select(rows) for part in parts]
     likely = [

@@ -21,8 +21,10 @@ from nnghmc.surrogates.data import GradientData
 from nnghmc.surrogates.parts.gradient_process import (
     GradientProcess,
     Observations,
+    bends_between,
     most_likely,
     solve_for_weights,
+    spread_rows,
 )
 from nnghmc.surrogates.parts.storable import Storable
 from nnghmc.surrogates.parts.whitening import Whitening
@@ -35,6 +37,13 @@ MOST_SHARED, MOST_INPUTS = 4, 8
 """Largest number of shared inputs, and of all inputs of a group with them."""
 GROUPS_TO_COMPARE = 4
 """Number of groups from which length and noise are chosen, which all groups have in common."""
+RIDGE = 0.3
+"""Ridge weight of corrections of the curvature, as a number of points where they are zero."""
+FULL_WEIGHT = 0.05
+"""Weight from which on a point counts fully for the curvature: the quadratic, to which processes
+fall back, is to fit also as far out as there is mass."""
+LEAST_RISE = 1e-3
+"""Least curvature of the quadratic relative to the spread of the points in each input."""
 
 
 class Groups(NamedTuple):
@@ -121,12 +130,14 @@ class _Part(NamedTuple):
     """The inputs of one process, standardised: s = centre + root x.
 
     The root is lower triangular, with the shared inputs first. A gradient with respect to the own
-    coordinates x thus takes those with respect to the own inputs alone.
+    coordinates x thus takes those with respect to the own inputs alone. The process learns from
+    the `observed` of all `points`: those that are far from each other in its own coordinates.
     """
 
     numbers: np.ndarray
     centre: np.ndarray
     root: np.ndarray
+    points: np.ndarray
     observed: Observations
 
     @classmethod
@@ -137,6 +148,7 @@ class _Part(NamedTuple):
         numbers: np.ndarray,
         known: int,
         noise: np.ndarray,
+        capacity: int,
     ) -> "_Part":
         """Standardise some inputs, of which only the gradients of the last ones are learned."""
         rows = data.positions[:, numbers]
@@ -145,12 +157,13 @@ class _Part(NamedTuple):
         root = np.linalg.cholesky(np.linalg.inv(inverse_root.T @ inverse_root))
         points = (rows - whitening.centre) @ np.linalg.inv(root).T
         slopes = (gradients[:, numbers] @ root)[:, len(numbers) - known :]
-        observed = Observations(points, slopes, None, noise)
-        return cls(numbers, np.asarray(whitening.centre), root, observed)
+        chosen = spread_rows(points, data.weights, capacity)
+        observed = Observations(points, slopes, None, noise).select(chosen)
+        return cls(numbers, np.asarray(whitening.centre), root, points, observed)
 
     def slopes(self, weights: np.ndarray, length: float) -> np.ndarray:
-        """Return the gradients of the process at its points, with respect to all its inputs."""
-        bends = self.observed.bends(length)[..., -weights.shape[1] :]
+        """Return the gradients of the process at all points, with respect to all its inputs."""
+        bends = bends_between(self.points, self.observed.points, length)[..., -weights.shape[1] :]
         return np.einsum("pqij,qj->pi", bends, weights) @ np.linalg.inv(self.root)
 
     def process(
@@ -170,6 +183,46 @@ class _Part(NamedTuple):
         )
 
 
+def improved_curvature(
+    groups: Groups, hessian: np.ndarray, data: GradientData, errors: np.ndarray
+) -> np.ndarray:
+    """Add to a curvature what explains errors of its gradients, where inputs meet.
+
+    The entries of each group come from the gradients with respect to its own inputs, and those of
+    the shared inputs from what the groups leave.
+
+    Args:
+        groups: which inputs belong together.
+        hessian: the curvature so far.
+        data: the points, and their weights.
+        errors: the errors of the gradients, one row per point.
+    """
+    centre = data.weighted_mean(data.positions)
+    scale = np.sqrt(data.weighted_mean((data.positions - centre) ** 2))
+    white = (data.positions - centre) / scale
+    left = (errors - data.weighted_mean(errors)) * scale
+    change, shared = np.zeros_like(hessian), groups.shared
+    weights = np.minimum(data.weights / FULL_WEIGHT, 1.0)
+    for own in groups.own:
+        known = np.concatenate([own, shared])
+        found = _ridge_regression(white[:, known], left[:, own], weights)
+        change[np.ix_(known, own)] = found
+        change[np.ix_(own, shared)] = found[len(own) :].T
+        left[:, shared] -= white[:, own] @ found[len(own) :].T
+    change[np.ix_(shared, shared)] = _ridge_regression(white[:, shared], left[:, shared], weights)
+    improved = hessian * np.outer(scale, scale) + (change + change.T) / 2
+    missing = LEAST_RISE - np.linalg.eigvalsh(improved)[0]
+    return np.asarray(
+        (improved + max(missing, 0.0) * np.eye(len(improved))) / np.outer(scale, scale)
+    )
+
+
+def _ridge_regression(rows: np.ndarray, targets: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    """Return the matrix that best predicts targets from rows, shrunk towards zero."""
+    weighted = weights[:, np.newaxis] * rows
+    return np.linalg.solve(rows.T @ weighted + RIDGE * np.eye(rows.shape[1]), weighted.T @ targets)
+
+
 def fit_groups(
     groups: Groups, data: GradientData, gradients: np.ndarray, noise: np.ndarray, capacity: int
 ) -> tuple[GroupedProcess, str]:
@@ -180,11 +233,11 @@ def fit_groups(
         data: the points, and their weights.
         gradients: the gradients to learn, one row per point.
         noise: factor on the noise variance of each point.
-        capacity: number of points that there is room for.
+        capacity: largest number of points that a process learns from.
     """
     shared = len(groups.shared)
     parts = [
-        _Part.of(data, gradients, np.concatenate([groups.shared, own]), len(own), noise)
+        _Part.of(data, gradients, np.concatenate([groups.shared, own]), len(own), noise, capacity)
         for own in groups.own
     ]
     some = np.linspace(0, len(parts) - 1, min(GROUPS_TO_COMPARE, len(parts))).astype(int)
@@ -196,15 +249,16 @@ def fit_groups(
         stacked.append(part.process(weights, length, groups.places.shape[1], capacity))
     of_shared = GradientProcess.zero(shared, shared, capacity)
     if shared:
-        part = _Part.of(data, left, groups.shared, shared, noise)
+        part = _Part.of(data, left, groups.shared, shared, noise, capacity)
         # The groups leave open a function of the shared inputs, as smooth as they are themselves.
         _, variance = most_likely([part.observed], lengths=(length,))
         weights = solve_for_weights(part.observed, length, variance).gradient_weights
         of_shared = part.process(weights, length, shared, capacity)
     processes = jax.tree.map(lambda *rows: jnp.stack(rows), *stacked)
+    points = min(len(data), capacity)
     remark = (
-        f"Gaussian processes of {len(data)} points in {len(parts)} groups: length scale "
-        f"{length:g} standard deviations, noise {variance:g}"
+        f"Gaussian processes of {points} points in {len(parts)} groups: length scale {length:g} "
+        f"standard deviations, noise {variance:g}"
     )
     learned = GroupedProcess(
         jnp.asarray(groups.places), jnp.asarray(groups.shared), processes, of_shared
