@@ -5,10 +5,10 @@ can. A run is wrong if a mean or a standard deviation differs from the known one
 Carlo error, with a bound that accounts for the number of all comparisons. What matters is that no
 run is wrong without a note.
 
-Measurements are stored in output/honesty, so that hours of them can be made in parts: the runs of a
-target whose file exists are not made again.
+Measurements are stored in output/honesty, so that hours of them can be made in parts: a run whose
+file exists is not made again.
 
-    python benchmarks/honesty.py [--quick] [--only TARGET ...] [--seeds N]
+    python benchmarks/honesty.py [--quick] [--only TARGET ...] [--seeds N] [--jobs N]
     python benchmarks/honesty.py --references    # make the long reference runs
 """
 
@@ -16,6 +16,7 @@ import argparse
 import json
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -47,31 +48,39 @@ def z_scores(name, draws):
         )
 
 
-def one_target(name, seeds):
-    runs = []
-    for seed in range(int(seeds)):
-        started = time.perf_counter()
-        run = sample(known(name).posterior, DRAWS, CHAINS, seed, EXPENSIVE, progress=False)
-        runs.append(
-            {
-                "seconds": time.perf_counter() - started,
-                "z": [float(z) for z in z_scores(name, run.draws)],
-                "notes": [note.kind for note in run.notes],
-                "learned": run.handed_over,
-                "gradients": run.cost.total.true_gradients,
-                "must be noted": bool(np.isnan(known(name).sd).all()),
-            }
-        )
-    tell(runs)
+def one_run(name, seed):
+    started = time.perf_counter()
+    run = sample(known(name).posterior, DRAWS, CHAINS, seed, EXPENSIVE, progress=False)
+    tell(
+        {
+            "seconds": time.perf_counter() - started,
+            "z": [float(z) for z in z_scores(name, run.draws)],
+            "notes": [note.kind for note in run.notes],
+            "learned": run.handed_over,
+            "gradients": run.cost.total.true_gradients,
+            "must be noted": bool(np.isnan(known(name).sd).all()),
+        }
+    )
 
 
-def made_or_kept(name, seeds):
-    """Make the runs of a target in a process of its own, unless their file exists."""
-    path = KEPT / f"{file_name(name)} {seeds} {fingerprint()}.json"
+def made_or_kept(name, seed):
+    """Make a run in a process of its own, unless its file exists; return what was measured."""
+    path = KEPT / f"{file_name(name)} {seed} {fingerprint()}.json"
     if not path.exists():
         KEPT.mkdir(parents=True, exist_ok=True)
-        path.write_text(json.dumps(in_a_process(__file__, name, seeds)))
-    return json.loads(path.read_text())
+        path.write_text(json.dumps(in_a_process(__file__, name, seed)))
+    run = json.loads(path.read_text())
+    print(
+        name,
+        seed,
+        f"{run['seconds']:.1f} s",
+        "learned" if run["learned"] else "NUTS",
+        f"{run['gradients']:,}",
+        f"z {np.nanmax(np.abs(run['z']), initial=0):.1f}",
+        run["notes"],
+        flush=True,
+    )
+    return run
 
 
 def make_references():
@@ -128,23 +137,16 @@ def main():
     parser.add_argument("--references", action="store_true")
     parser.add_argument("--seeds", type=int, default=SEEDS)
     parser.add_argument("--only", nargs="+", choices=NAMES)
+    parser.add_argument("--jobs", type=int, default=1, help="runs at the same time")
     options = parser.parse_args()
     if options.references:
         make_references()
         return
-    seeds = 1 if options.quick else options.seeds
-    results = {}
-    for name in options.only or (QUICK if options.quick else NAMES):
-        results[name] = made_or_kept(name, seeds)
-        for run in results[name]:
-            print(
-                name,
-                f"{run['seconds']:.1f} s",
-                "learned" if run["learned"] else "NUTS",
-                f"z {np.nanmax(np.abs(run['z']), initial=0):.1f}",
-                run["notes"],
-                flush=True,
-            )
+    seeds = range(1 if options.quick else options.seeds)
+    names = options.only or (QUICK if options.quick else NAMES)
+    with ThreadPoolExecutor(options.jobs) as pool:
+        waiting = {name: [pool.submit(made_or_kept, name, s) for s in seeds] for name in names}
+        results = {name: [run.result() for run in runs] for name, runs in waiting.items()}
     rows, bound, silent, without, total = judged(results)
     header = (
         "target",
@@ -170,6 +172,7 @@ def main():
 
 if __name__ == "__main__":
     if "--one" in sys.argv:
-        one_target(*sys.argv[sys.argv.index("--one") + 1 :])
+        name, seed = sys.argv[sys.argv.index("--one") + 1 :]
+        one_run(name, int(seed))
     else:
         main()

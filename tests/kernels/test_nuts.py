@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from nnghmc.kernels import nuts
+from nnghmc.kernels.nuts import beside_resonance
 from support import KNOWN_TARGETS
 
 
@@ -38,3 +39,18 @@ def test_a_trajectory_that_diverges_is_said_to(step_size, diverges):
     state = algorithm.init(jnp.asarray([0.3, -0.2, 1.0]))
     _, info = jax.jit(algorithm.step)(jax.random.key(0), state)
     assert bool(info.is_divergent) is diverges
+
+
+@pytest.mark.parametrize("doublings", [3, 4, 5])
+def test_no_trajectory_spans_the_period_of_a_standard_normal(doublings):
+    """Its ends would be the same, without a U-turn between them, and it would double on and on."""
+    positions = 2**doublings
+    step_size = 2 * np.pi / (positions - 1)
+    field = jax.value_and_grad(lambda q: 0.5 * q @ q)
+    sampler = nuts(field, step_size, 1, jnp.ones(60))
+    starts = jax.vmap(sampler.init)(jax.random.normal(jax.random.key(0), (50, 60)))
+    _, info = jax.vmap(sampler.step)(jax.random.split(jax.random.key(1), 50), starts)
+    assert info.num_integration_steps.mean() < positions
+    np.testing.assert_allclose(info.step_size, 1.08 * step_size)
+    for size in (0.9 * step_size, 1.09 * step_size):
+        assert beside_resonance(size) == size

@@ -6,6 +6,7 @@ from typing import Any, ClassVar, NamedTuple
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from blackjax.adaptation.step_size import DualAveragingAdaptationState, dual_averaging_adaptation
 from blackjax.base import SamplingAlgorithm
 from blackjax.mcmc import hmc as blackjax_hmc
@@ -25,6 +26,22 @@ ACCEPTANCE_LEAD = 0.3
 than the others is in a narrow region, and the step size must suit that region too."""
 MOST_DOUBLINGS = 10
 """Largest tree depth: a trajectory has at most 1,023 steps, as in Stan."""
+RESONANCES = 2 * np.pi / (2.0 ** np.arange(3, 1 + MOST_DOUBLINGS) - 1)
+"""Step sizes at which a trajectory of 2ᵏ positions spans the period of a standard normal. Both ends
+are then the same, and there is no U-turn: in many dimensions the trajectory doubles on and on."""
+AROUND_RESONANCE = (0.98, 1.08)
+"""Step sizes to avoid, relative to those."""
+
+
+def beside_resonance(step_size: Any) -> Any:
+    """Return a step size that is a little longer if it resonates with a standard normal.
+
+    With a mass matrix that fits, a posterior is like a standard normal.
+    """
+    shortest, longest = AROUND_RESONANCE
+    ratios = step_size / RESONANCES
+    resonates = (ratios > shortest) & (ratios < longest)
+    return jnp.max(jnp.where(resonates, longest * RESONANCES, step_size))
 
 
 def nuts(
@@ -86,6 +103,7 @@ def no_u_turn(
         if isinstance(step_size, tuple | list):  # a fixed one leaves the whole key to BlackJAX
             length_key, rng_key = jax.random.split(rng_key)
             size, _ = drawn_length(length_key, step_size, num_steps)
+        size = beside_resonance(size)
         start = blackjax_hmc.HMCState(state.position, -state.potential, -state.gradient)
         end, found = kernel(rng_key, start, None, size, inverse_mass_matrix, most_doublings)
         return HMCState(end.position, -end.logdensity, -end.logdensity_grad), found, size

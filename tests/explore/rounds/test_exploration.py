@@ -86,6 +86,19 @@ def test_a_bent_ridge_is_followed_to_its_end():
     assert np.ptp(excess) < 1.0
 
 
+@pytest.mark.parametrize("mixing", [np.eye(3), np.array([[1.0, 2, 0], [0, 30, 5], [0, 0, 0.02]])])
+def test_a_mode_without_curvature_leads_nowhere_for_long(mixing):
+    """The first quadratic does not rise: its draws are so far out that they teach nothing."""
+    back = jnp.asarray(np.linalg.inv(mixing))
+    posterior = from_log_density(lambda q: -0.25 * jnp.sum((back @ q) ** 4), np.zeros(3))
+    exploration = explored(posterior)
+    assert AIM.is_met(exploration.rounds[-1])
+    assert len(exploration.rounds) <= 9
+    variance = 2 * 0.3379891200336423  # 2 Γ(3/4) / Γ(1/4)
+    expected = np.sqrt(variance * np.sum(mixing**2, axis=1))
+    np.testing.assert_allclose(exploration.last_draws.std(axis=0), expected, rtol=0.3)
+
+
 def test_a_surrogate_counts_as_good_only_after_the_truth_was_asked_outward():
     """Also if the last look has shown nearly nothing, and that has been learned."""
     posterior = from_log_density(lambda q: -jnp.sum(jnp.cosh(q)), np.zeros(3))

@@ -10,7 +10,7 @@ import pymc as pm
 from jax.scipy.stats import norm as normal
 from scipy import stats
 
-from nnghmc import Posterior, from_callable, from_numpyro, from_pymc, sample
+from nnghmc import NUTS, Posterior, from_callable, from_numpyro, from_pymc, sample
 from nnghmc.engine.statistics import standard_errors
 
 GROUPS, ROWS = 8, 64  # with a prior of tau away from zero: no funnel, so nothing diverges
@@ -112,7 +112,7 @@ POSTERIORS = {
 
 def sampled_by_us(posterior, seed):
     # Different seeds: draws that share their randomness would agree too well.
-    run = sample(posterior, 1500, 3, seed, "nuts", progress=False)
+    run = sample(posterior, 1500, 3, seed, NUTS(target_acceptance=0.95), progress=False)
     assert not [note for note in run.notes if note.kind != "failed calls"]
     return run.to_arviz().posterior
 

@@ -38,8 +38,10 @@ def examine_afterwards(
         points: number of hot draws at which the truth is asked.
         session: the session.
     """
-    truth = Truth(surrogate.split, session, posterior.monitor.counts, phase="sample")
-    truth.see_typical(potentials)
+    typical = float(np.median(potentials))
+    truth = Truth(
+        surrogate.split, session, posterior.monitor.counts, phase="sample", typical=typical
+    )
     flat = draws.reshape(-1, draws.shape[2])
     starts = np.resize(draws[:, -1], (max(LEAST_CHAINS, len(draws)), draws.shape[2]))
     matrix, step_size = np.asarray(tuning.inverse_mass_matrix), tuning.largest_step

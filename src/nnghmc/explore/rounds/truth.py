@@ -75,6 +75,7 @@ class Truth:
         evaluated: all positions so far that have a finite potential and gradient.
         lowest_median: lowest median of the potentials at draws of a surrogate posterior so far.
         asked: number of positions so far.
+        typical: potential in the typical set if it is known from exact draws, or None.
     """
 
     split: Split
@@ -84,6 +85,7 @@ class Truth:
     evaluated: list[Evaluated] = field(default_factory=list)
     lowest_median: float = float("inf")
     asked: int = 0
+    typical: float | None = None
 
     def at_inputs(self, inputs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return values and gradients of the expensive function at rows of inputs."""
@@ -188,6 +190,8 @@ class Truth:
     @property
     def typical_potential(self) -> float:
         """The potential in the typical set, as far as is known."""
+        if self.typical is not None:
+            return self.typical
         found = self.all
         least = float(found.potentials.min()) + 0.5 * found.positions.shape[1]
         return max(least, self.lowest_median) if np.isfinite(self.lowest_median) else least
