@@ -20,6 +20,7 @@ from scipy import stats
 
 from nnghmc import Evaluations, GradientData, Quadratic, fit
 from nnghmc.kernels import (
+    DefensiveTails,
     LearnedGradientHMC,
     MetropolisSGHMCKernel,
     Mixture,
@@ -64,6 +65,9 @@ KERNELS = {
     "surrogate transition": lambda f, tuning: SurrogateTransition(
         f.potential, f.surrogate, tuning, transitions=2
     ),
+    "defensive tails": lambda f, tuning: SurrogateTransition(
+        f.potential, f.surrogate, tuning, tails=DefensiveTails(1.0, 3.0, 0.5)
+    ),
     "metropolis sghmc": lambda f, tuning: MetropolisSGHMCKernel(
         f.potential, f.batch_gradient, tuning
     ),
@@ -76,9 +80,9 @@ KERNELS = {
 }
 BIASED = ("sgld", "sghmc", "naive sghmc")
 EXACT = tuple(name for name in KERNELS if name not in BIASED)
-LEARNING = ("learned", "mixture", "surrogate transition")
+LEARNING = ("learned", "mixture", "surrogate transition", "defensive tails")
 """Those that can follow a learned gradient."""
-TREES = ("nuts", "surrogate transition")
+TREES = ("nuts", "surrogate transition", "defensive tails")
 """Those whose trajectories are trees, with chains that wait for the longest of them."""
 FIELDS = (("learned", "true"), ("learned", "fitted"), ("learned", "random"), ("true", "true"))
 """What the kernels by leapfrog follow; recording follows the same functions."""
@@ -123,7 +127,8 @@ FOLLOWED = [
     *((kernel, kind) for kernel in LEARNING for kind in ("fitted", "random")),
 ]
 """Every exact kernel with every gradient that it can follow."""
-REVERSIBLE = [case for case in FOLLOWED if case[0] != "surrogate transition" or case[1] == "random"]
+BY_SURROGATE = ("surrogate transition", "defensive tails")
+REVERSIBLE = [case for case in FOLLOWED if case[0] not in BY_SURROGATE or case[1] == "random"]
 """NUTS is among them: the surrogate transition is exact only because NUTS is reversible."""
 
 

@@ -132,6 +132,13 @@ def coloured(noise: np.ndarray, covariance: np.ndarray) -> np.ndarray:
     return np.asarray(noise @ np.linalg.cholesky(covariance).T)
 
 
+def coloured_transposed(rows: np.ndarray, covariance: np.ndarray) -> np.ndarray:
+    """Turn rows of gradients into those with respect to coordinates that `coloured` colours."""
+    if covariance.ndim == 1:
+        return np.asarray(rows * np.sqrt(covariance))
+    return np.asarray(rows @ np.linalg.cholesky(covariance))
+
+
 def whitened(rows: np.ndarray, covariance: np.ndarray) -> np.ndarray:
     """Turn rows with this covariance, or these variances, into rows of unit covariance."""
     if covariance.ndim == 1:

@@ -1,6 +1,7 @@
 """Kernels: one Markov transition each, (key, state) -> (state, info)."""
 
 from nnghmc.kernels.base import Evaluations, Kernel
+from nnghmc.kernels.defensive_tails import DefensiveTails
 from nnghmc.kernels.hmc import HMCInfo, HMCState, hmc, true_gradient_hmc
 from nnghmc.kernels.leapfrog import simulate
 from nnghmc.kernels.mixture import Mixture
@@ -20,6 +21,7 @@ from nnghmc.kernels.trajectories import LearnedGradientHMC, TrueGradientHMC
 from nnghmc.kernels.tuning import Tuning
 
 __all__ = [
+    "DefensiveTails",
     "Evaluations",
     "HMCInfo",
     "HMCState",

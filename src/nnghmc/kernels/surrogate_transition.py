@@ -24,6 +24,7 @@ from blackjax.mcmc.nuts import NUTSInfo
 from blackjax.mcmc.proposal import static_binomial_sampling
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
+from nnghmc.kernels.defensive_tails import DefensiveTails
 from nnghmc.kernels.hmc import HMCInfo, HMCState
 from nnghmc.kernels.leapfrog import Field, Path
 from nnghmc.kernels.nuts import no_u_turn
@@ -94,29 +95,36 @@ def surrogate_transition(
     num_steps: Jittered[int],
     inverse_mass_matrix: MetricTypes,
     transitions: Array | int = 1,
+    tails: DefensiveTails | None = None,
 ) -> SamplingAlgorithm:
     """Return the surrogate transition, with draws from exp(-potential).
 
     `num_steps` is ignored, because NUTS finds it. `transitions` is the number of transitions of
-    NUTS per proposal. The energy errors in the information are changes of U - Ũ. A divergence is
-    one of NUTS on the surrogate posterior.
+    NUTS per proposal, and `tails` are those of some proposals. The energy errors in the information
+    are changes of U - Ũ. A divergence is one of NUTS on the surrogate posterior as it was learned.
     """
     metric = default_metric(inverse_mass_matrix)
-    trajectory = no_u_turn(learned_potential_and_gradient, step_size, num_steps, metric)
-    propose = _several(trajectory, transitions)
+    defensive = DefensiveTails() if tails is None else tails
 
     def init(position: Array, rng_key: PRNGKeyArray | None = None) -> SurrogateState:
         learned, gradient = learned_potential_and_gradient(position)
         return SurrogateState(position, potential(position), gradient, learned)
 
     def step(rng_key: PRNGKeyArray, state: SurrogateState) -> tuple[SurrogateState, HMCInfo]:
-        propose_key, accept_key = jax.random.split(rng_key)
-        start = HMCState(state.position, state.learned_potential, state.gradient)
-        found = propose(propose_key, start)
+        tails_key, propose_key, accept_key = jax.random.split(rng_key, 3)
+        shape = defensive.drawn(tails_key)
+        field = shape.on(learned_potential_and_gradient)
+        start = HMCState(
+            state.position,
+            shape.flattened(state.learned_potential),
+            shape.slope(state.learned_potential) * state.gradient,
+        )
+        trajectory = no_u_turn(field, step_size, num_steps, metric)
+        found = _several(trajectory, transitions)(propose_key, start)
         end = found.end
-        true = potential(end.position)
-        proposal = SurrogateState(end.position, true, end.gradient, end.potential)
-        start_excess = state.potential - state.learned_potential
+        true, learned = potential(end.position), shape.restored(end.potential)
+        proposal = SurrogateState(end.position, true, end.gradient / shape.slope(learned), learned)
+        start_excess = state.potential - start.potential
         end_excess = true - end.potential
         is_finite = jnp.isfinite(end_excess)
         change = jnp.where(is_finite, end_excess - start_excess, jnp.inf)
@@ -127,7 +135,7 @@ def surrogate_transition(
         info = HMCInfo(
             acceptance_rate=probability,
             is_accepted=is_accepted & jnp.any(end.position != state.position),
-            is_divergent=found.is_divergent,
+            is_divergent=found.is_divergent & jnp.isinf(shape.level),
             is_nonfinite=~is_finite,
             energy=jnp.where(is_accepted, found.energy + end_excess, start_energy),
             energy_error=jnp.where(is_accepted, change, 0.0),
@@ -150,6 +158,7 @@ class SurrogateTransition(SurrogateKernel):
     transitions: Int[Array, ""] | int = eqx.field(
         converter=lambda number: jnp.asarray(number, jnp.int32), default=1
     )
+    tails: DefensiveTails = eqx.field(default_factory=DefensiveTails)
 
     def algorithm(
         self, step_size: Jittered[float], num_steps: Jittered[int], metric: MetricTypes
@@ -157,7 +166,7 @@ class SurrogateTransition(SurrogateKernel):
         """Return the surrogate transition, which ignores the number of steps."""
         field = self.learned_potential_and_gradient
         return surrogate_transition(
-            self.potential, field, step_size, num_steps, metric, self.transitions
+            self.potential, field, step_size, num_steps, metric, self.transitions, self.tails
         )
 
     def init(self, position: Array, potential: Array | None = None) -> SurrogateState:

@@ -13,9 +13,10 @@ from nnghmc.errors import GradientDataError
 from nnghmc.explore.adaptation import MOST_STEPS, QUARTER_PERIOD, as_tuning
 from nnghmc.explore.descent import Arrival
 from nnghmc.explore.fitting import fit_remembered
+from nnghmc.explore.rounds.examination import learned_potentials
 from nnghmc.explore.rounds.exploration import RHAT_OF_SEPARATE_MODES, Aim, Exploration, Round
 from nnghmc.explore.tuning import tune_on_learned
-from nnghmc.kernels import HMCState, Tuning
+from nnghmc.kernels import DefensiveTails, HMCState, Tuning
 from nnghmc.methods.events import Explored, FellBack, Fitted, Probed, Split, covered
 from nnghmc.methods.learning import as_model, automatic_kernel
 from nnghmc.methods.nuts import expect, local_mode, prepare_nuts
@@ -290,10 +291,20 @@ class AutomaticPreparation:
             "handed_over": True,
             "tuning": found.tuning,
             "transitions": self.transitions(found),
+            "tails": self.tails(found),
             "true_tuning": as_tuning(chains.step_size, (steps // 2, steps), matrix),
             "surrogate": found.surrogate,
             "gradient_data": self.gradient_data,
         }
+
+    def tails(self, found: _Candidate) -> tuple[float, ...]:
+        """Return level, scale and share of the defensive tails; the share is zero without them."""
+        surrogate, draws = found.surrogate.on(self.posterior), found.exploration.last_draws
+        if not surrogate.conservative:
+            return ()
+        potentials = learned_potentials(found.exploration.truth, surrogate, draws)
+        tails = DefensiveTails.beyond(potentials, draws.shape[1], self.policy.defensive_share)
+        return tuple(float(part) for part in (tails.level, tails.scale, tails.share))
 
     def transitions(self, found: _Candidate) -> int:
         """Return the number of transitions on the surrogate posterior per draw.

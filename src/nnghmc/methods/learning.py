@@ -2,6 +2,7 @@
 
 from nnghmc.errors import instance_of, one_of
 from nnghmc.kernels import (
+    DefensiveTails,
     Kernel,
     LearnedGradientHMC,
     Mixture,
@@ -43,7 +44,11 @@ def automatic_kernel(posterior: Posterior, parts: Parts, true_share: float) -> K
     if surrogate.conservative:
         field = surrogate.potential_and_gradient
         usual = SurrogateTransition(
-            posterior.potential, field, parts["tuning"], parts["transitions"]
+            posterior.potential,
+            field,
+            parts["tuning"],
+            parts["transitions"],
+            DefensiveTails(*parts["tails"]),
         )
     else:
         usual = LearnedGradientHMC(posterior.potential, surrogate.gradient, parts["tuning"])

@@ -49,6 +49,10 @@ class Policy:
     true_share: float = threshold(
         0.002, "Probability that a kept draw follows the true gradient instead of the learned one."
     )
+    defensive_share: float = threshold(
+        0.25,
+        "Probability that a proposal is made with tails heavier than those of the surrogate.",
+    )
     largest_fall: float = threshold(
         0.2, "A chain that accepts this much less than the probe did is noted."
     )
@@ -98,6 +102,7 @@ class Policy:
             coverage_points=positive_integer,
             most_rounds=positive_integer,
             true_share=share,
+            defensive_share=share,
             largest_fall=share,
             least_tail_index=positive_number,
             nuts_target_acceptance=share,

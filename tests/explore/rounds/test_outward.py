@@ -10,6 +10,8 @@ from nnghmc.explore.nuts_warmup import coloured, whitened
 from nnghmc.explore.rounds.outward import (
     ENERGY,
     HIGH_RISE,
+    MOST_DIMENSIONS_OF_RIDGES,
+    MOST_STEPS,
     RISE_THAT_MATTERS,
     TOLERATED_SHARE,
     are_closed_off,
@@ -17,8 +19,10 @@ from nnghmc.explore.rounds.outward import (
     matters,
     outermost,
     outward_noise,
+    walks_outward,
 )
 from nnghmc.explore.rounds.truth import Evaluated, Truth
+from nnghmc.explore.rounds.walks import Trajectories
 
 
 def test_the_outermost_rows_are_far_out_and_far_from_each_other():
@@ -33,28 +37,45 @@ def test_the_outermost_rows_are_far_out_and_far_from_each_other():
 
 @pytest.mark.parametrize("diagonal", [True, False])
 def test_trajectories_follow_the_true_dynamics(diagonal):
-    """They conserve the true energy, in any metric, and all their points are kept."""
+    """In any metric, and all their points are kept."""
     covariance = np.array([4.0, 0.25]) if diagonal else np.array([[4.0, 0.6], [0.6, 0.25]])
     dense = np.diag(covariance) if diagonal else covariance
     precision = jnp.asarray(np.linalg.inv(dense))
     posterior = from_log_density(lambda q: -0.5 * q @ precision @ q, np.zeros(2))
     truth = Truth(posterior.split(), Session(0, "outward"), counts_calls=False)
-    generator = np.random.default_rng(0)
-    starts, noise = generator.normal(size=(2, 8, 2)) * [2.0, 0.5]
-    found = follow_outward(truth, starts, noise, covariance, 0.2)
+    starts, velocities = np.random.default_rng(0).normal(size=(2, 8, 2))
+    middle = np.array([0.3, -0.1])
+    walks = (Trajectories(starts, velocities, 0.2, MOST_STEPS),)
+    found = follow_outward(truth, walks, middle, covariance)
     steps = len(found.positions) // 8
-    assert steps == 1 + 8
-    np.testing.assert_array_equal(found.positions[:8], starts)
+    assert steps == 1 + MOST_STEPS
+    np.testing.assert_allclose(found.positions[:8], middle + coloured(starts, covariance))
     np.testing.assert_array_equal(truth.all.positions, found.positions)
     rows = found.positions.reshape(steps, 8, 2)
     # Leapfrog: the middle of three points moves by -step² Σ ∇U.
     second = rows[2:] - 2 * rows[1:-1] + rows[:-2]
     gradients = np.asarray(jax.vmap(jax.vmap(posterior.gradient))(jnp.asarray(rows[1:-1])))
     np.testing.assert_allclose(second, -(0.2**2) * gradients @ dense, atol=1e-10)
-    root = np.sqrt(covariance) if diagonal else np.linalg.cholesky(covariance)
-    velocities = noise * root if diagonal else noise @ root.T
-    first = starts + 0.2 * (velocities - 0.1 * np.asarray(starts @ np.asarray(precision) @ dense))
-    np.testing.assert_allclose(rows[1], first, atol=1e-10)
+
+
+@pytest.mark.parametrize(("dim", "kinds"), [(3, 2), (MOST_DIMENSIONS_OF_RIDGES + 1, 1)])
+def test_every_other_walk_follows_a_ridge_unless_there_are_many_dimensions(dim, kinds):
+    generator = np.random.default_rng(0)
+    draws = generator.normal(size=(200, dim))
+    walks = walks_outward(generator, draws, draws[:6], 0.5, 2.0)
+    assert len(walks) == kinds
+    assert sorted(map(tuple, np.concatenate([walk.positions for walk in walks]))) == sorted(
+        map(tuple, draws[:6])
+    )
+
+
+def test_walks_that_have_ended_are_not_evaluated():
+    posterior = from_log_density(lambda q: -0.5 * q @ q, np.zeros(2))
+    truth = Truth(posterior.split(), Session(0, "outward"), counts_calls=False)
+    rows = np.random.default_rng(0).normal(size=(6, 2))
+    walks = (Trajectories(rows[:4], rows[:4], 0.5, 1), Trajectories(rows[4:], rows[4:], 0.5, 3))
+    found = follow_outward(truth, walks, np.zeros(2), np.ones(2))
+    assert len(found.positions) == 2 * 6 + 2 * 2
 
 
 def test_momenta_point_outward_and_every_other_one_leads_away_with_much_energy():
@@ -110,10 +131,14 @@ def test_places_matter_up_to_a_standard_deviation_of_the_potential_and_a_rise():
     assert matters(np.array([0.0, edge - 0.1, edge + 0.1]), 5.0, 8).tolist() == [True, True, False]
 
 
-def test_trajectories_end_early_once_they_have_shown_enough():
+def test_walks_end_early_once_they_have_shown_enough():
     posterior = from_log_density(lambda q: -0.5 * q @ q, np.zeros(2))
-    truth = Truth(posterior.split(), Session(0, "outward"), counts_calls=False)
-    starts, noise = np.random.default_rng(0).normal(size=(2, 4, 2))
-    args = (truth, starts, noise, np.ones(2), 0.2)
-    found = follow_outward(*args, is_enough=lambda points: len(points.positions) >= 12)
-    np.testing.assert_array_equal(found.positions, follow_outward(*args).positions[:12])
+    starts, velocities = np.random.default_rng(0).normal(size=(2, 4, 2))
+
+    def followed(**options):
+        truth = Truth(posterior.split(), Session(0, "outward"), counts_calls=False)
+        walks = (Trajectories(starts, velocities, 0.2, 5),)
+        return follow_outward(truth, walks, np.zeros(2), np.ones(2), **options).positions
+
+    short = followed(is_enough=lambda points: len(points.positions) >= 12)
+    np.testing.assert_array_equal(short, followed()[:12])

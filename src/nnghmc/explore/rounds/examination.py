@@ -17,10 +17,15 @@ from nnghmc.explore.rounds.outward import (
     matters,
     number_of_starts,
     outermost,
-    outward_noise,
+    walks_outward,
 )
 from nnghmc.explore.rounds.surrogate_chains import SurrogateChains
-from nnghmc.explore.rounds.truth import Evaluated, Truth, in_batches
+from nnghmc.explore.rounds.truth import (
+    TEMPERATURE_OF_WEIGHTS,
+    Evaluated,
+    Truth,
+    in_batches,
+)
 from nnghmc.surrogates.models.quadratic_plus_process import process_of
 from nnghmc.surrogates.parts.gradient_process import GradientProcess
 from nnghmc.surrogates.surrogate_posterior import SurrogatePosterior
@@ -106,8 +111,7 @@ class Examination:
     def edge(self, number: int, agreement: Agreement) -> np.ndarray:
         """Return hot draws from as far out as the surrogate says that there is mass to speak of."""
         draws = self.hot_draws(number)
-        inputs, exact = self.truth.inputs_and_exact(draws)
-        learned = exact + learned_values(self.surrogate, inputs) + agreement.level
+        learned = learned_potentials(self.truth, self.surrogate, draws) + agreement.level
         return draws[matters(learned, self.truth.typical_potential, draws.shape[1])]
 
     def look_outward(
@@ -118,20 +122,29 @@ class Examination:
         Trajectories start from the outermost of some draws, one per row. They end early where the
         surrogate is too high at many points, unless they are to be followed `to_the_end`.
         """
-        starts = draws[outermost(self._coordinates(draws), number_of_starts(draws.shape[1]))]
+        dim = draws.shape[1]
+        chosen = outermost(self._coordinates(draws), number_of_starts(dim))
         matrix, step_size = self.chains.inverse_mass_matrix, self.chains.step_size
-        away = whitened(starts - np.median(draws, axis=0), matrix)
-        noise = outward_noise(self.generator, away, self.temperature)
+        middle = np.median(draws, axis=0)
+        white = whitened(draws - middle, matrix)
+        walks = walks_outward(self.generator, white, white[chosen], step_size, self.temperature)
 
         def is_enough(found: Evaluated) -> bool:
             return not to_the_end and self._closed(found, agreement).sum() >= ENOUGH_TO_LEARN
 
-        found = follow_outward(self.truth, starts, noise, matrix, step_size, is_enough)
-        return self.closed_off(found, agreement)
+        found = follow_outward(self.truth, walks, middle, matrix, is_enough)
+        temperature = 1.0 if to_the_end else TEMPERATURE_OF_WEIGHTS
+        return self.closed_off(found, agreement, temperature)
 
-    def closed_off(self, found: Evaluated, agreement: Agreement) -> float:
-        """Return the share of points where the surrogate is too high; all count by their mass."""
-        weights = self.truth.weights(found) * found.is_finite
+    def closed_off(
+        self, found: Evaluated, agreement: Agreement, temperature: float = TEMPERATURE_OF_WEIGHTS
+    ) -> float:
+        """Return the share of points where the surrogate is too high.
+
+        All count by how much they matter at a temperature: above 1 also those that hold little
+        mass, since the surrogate is better learned there too.
+        """
+        weights = self.truth.weights(found, temperature) * found.is_finite
         return float(weights @ self._closed(found, agreement) / max(weights.sum(), 1.0))
 
     def _closed(self, found: Evaluated, agreement: Agreement) -> np.ndarray:
@@ -163,6 +176,14 @@ def learned_values(surrogate: SurrogatePosterior, inputs: np.ndarray) -> np.ndar
         return (np.asarray(evaluate_all(function, jnp.asarray(batch), quick=True)),)
 
     return in_batches(evaluate, inputs)[0]
+
+
+def learned_potentials(
+    truth: Truth, surrogate: SurrogatePosterior, positions: np.ndarray
+) -> np.ndarray:
+    """Return the potential of the surrogate posterior at positions."""
+    inputs, exact = truth.inputs_and_exact(positions)
+    return np.asarray(exact + learned_values(surrogate, inputs))
 
 
 def expected_acceptance(excess: np.ndarray) -> float:

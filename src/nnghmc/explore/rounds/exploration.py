@@ -65,8 +65,8 @@ ASTRAY, STRIDE = 5.0, 4.0
 astray, and the ratio of distances of points on the way to them."""
 LEAST_AIM, LOWERED_PER_ROUND = 0.7, 0.02
 """Least acceptance to aim at, and by how much the aim falls in each round."""
-MOST_TRANSITIONS = 8
-"""Largest number of transitions on the surrogate posterior per draw."""
+NUMBERS_OF_TRANSITIONS = np.array([1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 16, 20, 24, 32])
+"""Numbers of transitions on the surrogate posterior per draw to choose from."""
 RHAT_OF_SEPARATE_MODES = 2.0
 """R-hat of chains on the surrogate posterior above which they are in separate modes."""
 
@@ -370,7 +370,7 @@ class Exploration:
                 is, the more is each draw worth.
         """
         away = self.cold - self.cold.mean(axis=(0, 1))
-        numbers = np.arange(1, MOST_TRANSITIONS + 1)
+        numbers = NUMBERS_OF_TRANSITIONS
         cost = spent + 1 + numbers * step_cost * self.chains.steps_per_draw
         means, squares = (
             _effective_draws(_correlation(part) ** numbers) for part in (away, away**2)

@@ -1,24 +1,27 @@
 """Follows the true gradient outward from the edge of what was explored.
 
 A surrogate that is wrong where none of its draws go cannot be found out by its draws, not even by
-hot ones: along a curved ridge it may rise far too steeply. The true dynamics follow such a ridge.
-Trajectories start from the outermost draws of the surrogate posterior, and the truth along them
-tells whether the surrogate would keep the chains out of places where there is mass.
+hot ones: along a curved ridge it may rise far too steeply. Walks start from the outermost draws of
+the surrogate posterior, and follow the true dynamics, or the ridge. The truth along them tells
+whether the surrogate would keep the chains out of places where there is mass.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from nnghmc.explore.nuts_warmup import coloured
+from nnghmc.explore.nuts_warmup import coloured, coloured_transposed
 from nnghmc.explore.rounds.truth import BATCH, Evaluated, Truth
+from nnghmc.explore.rounds.walks import Ridges, Trajectories, Walks, covariances_around
 
 MOST_STARTS, STARTS_PER_DIMENSION = 32, 2
 """Largest number of trajectories, and how many there are per dimension, in full batches."""
 LENGTH = 1.6
 """Length of the trajectories; a standard normal has then forgotten its start."""
 MOST_STEPS = 8
-"""Largest number of leapfrog steps per trajectory."""
+"""Largest number of steps per walk."""
+MOST_DIMENSIONS_OF_RIDGES = 100
+"""Number of dimensions up to which every other walk follows a ridge."""
 ENERGY = 4.0
 """Energy of the momenta that lead straight outward."""
 RISE_THAT_MATTERS = 6.0
@@ -72,41 +75,65 @@ def outward_noise(
     return np.where(np.arange(len(away))[:, np.newaxis] % 2 == 0, hot, straight)
 
 
+def walks_outward(
+    generator: np.random.Generator,
+    draws: np.ndarray,
+    starts: np.ndarray,
+    step_size: float,
+    temperature: float,
+) -> tuple[Walks, ...]:
+    """Return walks that lead outward from some hot draws, all in whitened coordinates.
+
+    Every other walk follows the dynamics from a random momentum. The others follow ridges. In many
+    dimensions draws do not tell what the posterior is like around one of them, and the others
+    follow the dynamics with much energy, straight outward.
+    """
+    noise = outward_noise(generator, starts, temperature)
+    steps = int(np.clip(np.ceil(LENGTH / step_size), 1, MOST_STEPS))
+    if draws.shape[1] > MOST_DIMENSIONS_OF_RIDGES:
+        return (Trajectories(starts, noise, step_size, steps),)
+    by_dynamics, others = starts[::2], starts[1::2]
+    ridges = Ridges(others, covariances_around(others, draws) / temperature)
+    return Trajectories(by_dynamics, noise[::2], step_size, steps), ridges
+
+
 def follow_outward(
     truth: Truth,
-    positions: np.ndarray,
-    noise: np.ndarray,
+    walks: Sequence[Walks],
+    middle: np.ndarray,
     covariance: np.ndarray,
-    step_size: float,
     is_enough: Callable[[Evaluated], bool] = lambda found: False,
 ) -> Evaluated:
-    """Follow the true gradient from some positions, and return all points on the way.
+    """Follow the true gradient along some walks, and return all points on the way.
 
     Args:
         truth: the truth, which keeps all points.
-        positions: starts of the trajectories.
-        noise: standard normal noise for their momenta, of the same shape.
-        covariance: estimate of the posterior covariance, the inverse mass matrix, or its diagonal.
-        step_size: leapfrog step size.
-        is_enough: says of all points so far whether the trajectories may end early.
+        walks: the walks, in whitened coordinates.
+        middle: the position where these coordinates are zero.
+        covariance: covariance that whitens, or its diagonal.
+        is_enough: says of all points so far whether the walks may end early.
     """
-    steps = int(np.clip(np.ceil(LENGTH / step_size), 1, MOST_STEPS))
-    matrix = covariance if covariance.ndim == 2 else np.diag(covariance)
-    velocities = coloured(noise, covariance)  # momenta have the inverse covariance
-    found = truth.at(positions)
-    points = [found]
-    forces = truth.gradients_of_potential(found) @ matrix
-    for _ in range(steps):
-        velocities = velocities - 0.5 * step_size * forces
-        positions = positions + step_size * velocities
-        going_on = np.isfinite(positions).all(axis=1)
-        positions = np.where(going_on[:, np.newaxis], positions, points[-1].positions)
-        found = truth.at(positions)
+    points: list[Evaluated] = []
+    for _ in range(1 + MOST_STEPS):
+        are_going = np.concatenate([walk.are_going for walk in walks])
+        if not are_going.any():
+            break
+        white = np.concatenate([walk.positions for walk in walks])
+        found = truth.at(middle + coloured(white[are_going], covariance))
         points.append(found)
         if truth.session.stopped or is_enough(Evaluated.concatenate(points)):
             break
-        forces = np.nan_to_num(truth.gradients_of_potential(found)) @ matrix
-        velocities = velocities - 0.5 * step_size * forces
+        gradients = np.zeros_like(white)
+        slopes = np.nan_to_num(truth.gradients_of_potential(found))
+        with np.errstate(over="ignore", invalid="ignore"):
+            gradients[are_going] = coloured_transposed(slopes, covariance)
+        potentials = np.where(found.is_finite, found.potentials, np.inf)
+        have_mass = np.full(len(white), False)
+        have_mass[are_going] = matters(potentials, truth.typical_potential, white.shape[1])
+        sizes = np.cumsum([len(walk.positions) for walk in walks])[:-1]
+        parts = (np.split(part, sizes) for part in (gradients, have_mass))
+        for walk, *told in zip(walks, *parts, strict=True):
+            walk.advance(*told)
     return Evaluated.concatenate(points)
 
 

@@ -170,14 +170,15 @@ class Truth:
         )
         return compressed.select(data.weights >= LEAST_WEIGHT)
 
-    def weights(self, found: Evaluated) -> np.ndarray:
+    def weights(self, found: Evaluated, temperature: float = TEMPERATURE_OF_WEIGHTS) -> np.ndarray:
         """Return how much each point matters: 1 in the typical set, less above.
 
-        The typical set ends two standard deviations of the potential above its middle.
+        The typical set ends two standard deviations of the potential above its middle. At a
+        temperature of 1, points matter as much as the density there.
         """
         dim = found.positions.shape[1]
         above = found.potentials - self.typical_potential - 2 * np.sqrt(0.5 * dim)
-        return np.asarray(np.exp(-np.maximum(above, 0.0) / TEMPERATURE_OF_WEIGHTS))
+        return np.asarray(np.exp(-np.maximum(above, 0.0) / temperature))
 
     def see_typical(self, potentials: np.ndarray) -> None:
         """Take note of the true potentials at draws of a surrogate posterior.

@@ -1,0 +1,87 @@
+"""Defensive tails: now and then a surrogate posterior has heavier tails than was learned.
+
+If the tails of a surrogate posterior are lighter than the true ones, the chains hardly ever go far
+out, and once there they stay for long: standard deviations come out too small for many draws. In
+importance sampling, a defensive proposal with heavier tails bounds the weights. Here some of the
+proposals are made with a learned potential that grows only like a logarithm above a level.
+"""
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, PRNGKeyArray
+
+from nnghmc.kernels.leapfrog import Field
+
+SPREADS = 1.0
+"""Where the tails begin, in standard deviations of the potential above its median."""
+FURTHER_SCALE = 2.0
+"""Scale of the logarithm beyond half the dimensions. With it, the tails of a normal density have
+four degrees of freedom."""
+
+
+class DefensiveTails(eqx.Module):
+    """The tails of some proposals of a surrogate transition.
+
+    Above the level, a learned potential u becomes level + scale * log(1 + (u - level) / scale). In
+    d dimensions, a normal density then has the tails of Student's distribution with
+    2 * scale - d degrees of freedom.
+
+    Attributes:
+        level: learned potential where the tails begin.
+        scale: scale of the logarithm.
+        share: probability that a proposal has these tails. Without any, none has.
+    """
+
+    level: Float[Array, ""] | float = eqx.field(converter=jnp.asarray, default=jnp.inf)
+    scale: Float[Array, ""] | float = eqx.field(converter=jnp.asarray, default=1.0)
+    share: Float[Array, ""] | float = eqx.field(converter=jnp.asarray, default=0.0)
+
+    @classmethod
+    def beyond(cls, potentials: np.ndarray, dim: int, share: float) -> "DefensiveTails":
+        """Return tails that begin above the learned potentials at draws of a surrogate posterior.
+
+        The middle of the potentials is judged by their median, and their spread robustly.
+        """
+        level = float(np.median(potentials))
+        spread = 1.5 * float(np.median(np.abs(potentials - level)))
+        return cls(level + SPREADS * spread, 0.5 * dim + FURTHER_SCALE, share)
+
+    def drawn(self, key: PRNGKeyArray) -> "Tails":
+        """Draw whether a proposal has these tails or those that were learned."""
+        level = jnp.where(jax.random.bernoulli(key, self.share), self.level, jnp.inf)
+        return Tails(level, jnp.asarray(self.scale))
+
+
+class Tails(eqx.Module):
+    """The tails of one proposal; an infinite level leaves the potential as it was learned."""
+
+    level: Float[Array, ""]
+    scale: Float[Array, ""]
+
+    def flattened(self, potential: Array) -> Array:
+        """Return the potential with these tails."""
+        above = potential > self.level
+        rise = jnp.where(above, (potential - self.level) / self.scale, 0.0)
+        return jnp.where(above, self.level + self.scale * jnp.log1p(rise), potential)
+
+    def restored(self, flattened: Array) -> Array:
+        """Return the potential as it was learned."""
+        above = flattened > self.level
+        rise = jnp.where(above, (flattened - self.level) / self.scale, 0.0)
+        return jnp.where(above, self.level + self.scale * jnp.expm1(rise), flattened)
+
+    def slope(self, potential: Array) -> Array:
+        """Return the derivative of the flattened potential with respect to the learned one."""
+        above = potential > self.level
+        return 1 / (1 + jnp.where(above, (potential - self.level) / self.scale, 0.0))
+
+    def on(self, potential_and_gradient: Field) -> Field:
+        """Return a learned potential with these tails, and its gradient."""
+
+        def field(position: Array) -> tuple[Array, Array]:
+            potential, gradient = potential_and_gradient(position)
+            return self.flattened(potential), self.slope(potential) * gradient
+
+        return field
