@@ -82,7 +82,7 @@ def walks_outward(
     step_size: float,
     temperature: float,
 ) -> tuple[Walks, ...]:
-    """Return walks that lead outward from some hot draws, all in whitened coordinates.
+    """Return walks that lead outward from some of the draws, all in whitened coordinates.
 
     Every other walk follows the dynamics from a random momentum. The others follow ridges. In many
     dimensions draws do not tell what the posterior is like around one of them, and the others
@@ -93,7 +93,7 @@ def walks_outward(
     if draws.shape[1] > MOST_DIMENSIONS_OF_RIDGES:
         return (Trajectories(starts, noise, step_size, steps),)
     by_dynamics, others = starts[::2], starts[1::2]
-    ridges = Ridges(others, covariances_around(others, draws) / temperature)
+    ridges = Ridges(others, covariances_around(others, draws))
     return Trajectories(by_dynamics, noise[::2], step_size, steps), ridges
 
 
