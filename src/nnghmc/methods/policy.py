@@ -69,7 +69,7 @@ class Policy:
         0.15, "Fraction of the estimated time of NUTS that may be spent on rounds."
     )
     least_rounds: int = threshold(3, "Rounds that are always tried before NUTS takes over.")
-    round_seconds: float = threshold(0.5, "Seconds that one round takes.")
+    round_seconds: float = threshold(0.2, "Seconds that one round takes.")
     least_gain: float = threshold(
         1.25, "Factor by which NUTS must be expected to take longer for learning to be tried."
     )

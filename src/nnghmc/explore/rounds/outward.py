@@ -20,8 +20,9 @@ LENGTH = 1.6
 """Length of the trajectories; a standard normal has then forgotten its start."""
 MOST_STEPS = 8
 """Largest number of steps per walk."""
-MOST_DIMENSIONS_OF_RIDGES = 100
-"""Number of dimensions up to which every other walk follows a ridge."""
+MOST_DIMENSIONS_OF_RIDGES = 20
+"""Number of dimensions up to which every other walk follows a ridge. In more of them, the way along
+a ridge leads far below the typical set, where there is hardly any mass."""
 ENERGY = 4.0
 """Energy of the momenta that lead straight outward."""
 RISE_THAT_MATTERS = 6.0
