@@ -24,7 +24,7 @@ from blackjax.mcmc.nuts import NUTSInfo
 from blackjax.mcmc.proposal import static_binomial_sampling
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
-from nnghmc.kernels.defensive_tails import DefensiveTails
+from nnghmc.kernels.defensive_tails import DefensiveTails, Tails
 from nnghmc.kernels.hmc import HMCInfo, HMCState
 from nnghmc.kernels.leapfrog import Field, Path
 from nnghmc.kernels.nuts import no_u_turn
@@ -88,6 +88,18 @@ def _several(
     return propose
 
 
+def _with_tails(state: SurrogateState, shape: Tails) -> HMCState:
+    """Return the state of a chain on a surrogate posterior that has these tails."""
+    learned = state.learned_potential
+    return HMCState(state.position, shape.flattened(learned), shape.slope(learned) * state.gradient)
+
+
+def _as_learned(end: HMCState, shape: Tails, true: Array) -> SurrogateState:
+    """Return a proposal with the true potential, and what was learned without these tails."""
+    learned = shape.restored(end.potential)
+    return SurrogateState(end.position, true, end.gradient / shape.slope(learned), learned)
+
+
 def surrogate_transition(
     potential: Callable[[Array], Array],
     learned_potential_and_gradient: Field,
@@ -114,27 +126,20 @@ def surrogate_transition(
         tails_key, propose_key, accept_key = jax.random.split(rng_key, 3)
         shape = defensive.drawn(tails_key)
         field = shape.on(learned_potential_and_gradient)
-        start = HMCState(
-            state.position,
-            shape.flattened(state.learned_potential),
-            shape.slope(state.learned_potential) * state.gradient,
-        )
         trajectory = no_u_turn(field, step_size, num_steps, metric)
+        start = _with_tails(state, shape)
         found = _several(trajectory, transitions)(propose_key, start)
-        end = found.end
-        true, learned = potential(end.position), shape.restored(end.potential)
-        proposal = SurrogateState(end.position, true, end.gradient / shape.slope(learned), learned)
-        start_excess = state.potential - start.potential
-        end_excess = true - end.potential
+        proposal = _as_learned(found.end, shape, potential(found.end.position))
+        end_excess = proposal.potential - found.end.potential
         is_finite = jnp.isfinite(end_excess)
-        change = jnp.where(is_finite, end_excess - start_excess, jnp.inf)
+        change = jnp.where(is_finite, end_excess - (state.potential - start.potential), jnp.inf)
         after, (is_accepted, probability, _) = static_binomial_sampling(
             accept_key, -change, state, proposal
         )
         start_energy = state.potential + metric.kinetic_energy(found.momentum)
         info = HMCInfo(
             acceptance_rate=probability,
-            is_accepted=is_accepted & jnp.any(end.position != state.position),
+            is_accepted=is_accepted & jnp.any(proposal.position != state.position),
             is_divergent=found.is_divergent & jnp.isinf(shape.level),
             is_nonfinite=~is_finite,
             energy=jnp.where(is_accepted, found.energy + end_excess, start_energy),
