@@ -150,7 +150,8 @@ def test_only_the_expensive_function_is_learned():
     (split,) = run.events_of("Split")
     assert (split.inputs, split.dim, split.has_exact_part) == (4, 5, True)
     assert run.surrogate.of_inputs
-    assert run.acceptance > 0.97  # the expensive function is quadratic in its inputs
+    (explored,) = run.events_of("Explored")
+    assert explored.acceptance > 0.97  # the expensive function is quadratic in its inputs
     by_nuts = run_of(posterior, 2000, "nuts")
     together = [standard_errors(part.draws) for part in (run, by_nuts)]
     z = (run.draws.mean(axis=(0, 1)) - by_nuts.draws.mean(axis=(0, 1))) / np.hypot(*together)

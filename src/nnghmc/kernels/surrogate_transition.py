@@ -111,9 +111,9 @@ def surrogate_transition(
 ) -> SamplingAlgorithm:
     """Return the surrogate transition, with draws from exp(-potential).
 
-    `num_steps` is ignored, because NUTS finds it. `transitions` is the number of transitions of
-    NUTS per proposal, and `tails` are those of some proposals. The energy errors in the information
-    are changes of U - Ũ. A divergence is one of NUTS on the surrogate posterior as it was learned.
+    NUTS finds `num_steps`, which is ignored. A proposal takes some `transitions` of NUTS, and some
+    have other `tails`. Energy errors are changes of U - Ũ, and divergences those of NUTS on the
+    surrogate posterior as it was learned.
     """
     metric = default_metric(inverse_mass_matrix)
     defensive = DefensiveTails() if tails is None else tails

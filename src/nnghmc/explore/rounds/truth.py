@@ -20,6 +20,8 @@ BATCH = 16
 evaluations, and one size means one compilation."""
 TEMPERATURE_OF_WEIGHTS = 2.0
 """Temperature of the weights of points above the typical set."""
+FURTHEST_ABOVE = 500.0
+"""Bound on the logarithm of a weight, so that no weight underflows to zero."""
 LEAST_WEIGHT = 1e-4
 """Weight below which a point is not learned from."""
 
@@ -178,7 +180,7 @@ class Truth:
         """
         dim = found.positions.shape[1]
         above = found.potentials - self.typical_potential - 2 * np.sqrt(0.5 * dim)
-        return np.asarray(np.exp(-np.maximum(above, 0.0) / temperature))
+        return np.asarray(np.exp(-np.clip(above / temperature, 0.0, FURTHEST_ABOVE)))
 
     def see_typical(self, potentials: np.ndarray) -> None:
         """Take note of the true potentials at draws of a surrogate posterior.
