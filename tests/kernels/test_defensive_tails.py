@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from nnghmc.explore.rounds.examination import middle_and_spread
 from nnghmc.kernels import DefensiveTails, SurrogateTransition, Tuning
 from nnghmc.kernels.defensive_tails import Tails
 
@@ -49,7 +50,7 @@ def test_a_share_of_the_proposals_has_the_tails():
 
 def test_the_tails_begin_a_standard_deviation_above_the_middle():
     potentials = np.random.default_rng(0).normal(7.0, 2.0, 100_000)
-    tails = DefensiveTails.beyond(potentials, dim=10, share=0.5)
+    tails = DefensiveTails.beyond(*middle_and_spread(potentials), dim=10, share=0.5)
     assert float(tails.level) == pytest.approx(9.0, abs=0.1)
     assert (float(tails.scale), float(tails.share)) == (7.0, 0.5)
 

@@ -11,7 +11,9 @@ from nnghmc import sample
 TARGETS = (
     "log gamma, 3",
     "banana",
+    "two modes, 0.5 at 4",
     "two modes, 0.05 at 6",
+    "quartic, 4",
     "Student, 8 degrees, 5",
     "regression on raw columns",
 )

@@ -9,7 +9,6 @@ proposals are made with a learned potential that grows only like a logarithm abo
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray
 
 from nnghmc.kernels.leapfrog import Field
@@ -39,14 +38,9 @@ class DefensiveTails(eqx.Module):
     share: Float[Array, ""] | float = eqx.field(converter=jnp.asarray, default=0.0)
 
     @classmethod
-    def beyond(cls, potentials: np.ndarray, dim: int, share: float) -> "DefensiveTails":
-        """Return tails that begin above the learned potentials at draws of a surrogate posterior.
-
-        The middle of the potentials is judged by their median, and their spread robustly.
-        """
-        level = float(np.median(potentials))
-        spread = 1.5 * float(np.median(np.abs(potentials - level)))
-        return cls(level + SPREADS * spread, 0.5 * dim + FURTHER_SCALE, share)
+    def beyond(cls, middle: float, spread: float, dim: int, share: float) -> "DefensiveTails":
+        """Return tails that begin above learned potentials with this middle and this spread."""
+        return cls(middle + SPREADS * spread, 0.5 * dim + FURTHER_SCALE, share)
 
     def drawn(self, key: PRNGKeyArray) -> "Tails":
         """Draw whether a proposal has these tails or those that were learned."""
@@ -62,20 +56,22 @@ class Tails(eqx.Module):
 
     def flattened(self, potential: Array) -> Array:
         """Return the potential with these tails."""
-        above = potential > self.level
-        rise = jnp.where(above, (potential - self.level) / self.scale, 0.0)
-        return jnp.where(above, self.level + self.scale * jnp.log1p(rise), potential)
+        flattened = self.level + self.scale * jnp.log1p(self._rise(potential))
+        return jnp.where(potential > self.level, flattened, potential)
 
     def restored(self, flattened: Array) -> Array:
         """Return the potential as it was learned."""
-        above = flattened > self.level
-        rise = jnp.where(above, (flattened - self.level) / self.scale, 0.0)
-        return jnp.where(above, self.level + self.scale * jnp.expm1(rise), flattened)
+        restored = self.level + self.scale * jnp.expm1(self._rise(flattened))
+        return jnp.where(flattened > self.level, restored, flattened)
 
     def slope(self, potential: Array) -> Array:
         """Return the derivative of the flattened potential with respect to the learned one."""
+        return 1 / (1 + self._rise(potential))
+
+    def _rise(self, potential: Array) -> Array:
+        """Return how far a potential is above the level, in units of the scale."""
         above = potential > self.level
-        return 1 / (1 + jnp.where(above, (potential - self.level) / self.scale, 0.0))
+        return jnp.where(above, (potential - self.level) / self.scale, 0.0)
 
     def on(self, potential_and_gradient: Field) -> Field:
         """Return a learned potential with these tails, and its gradient."""

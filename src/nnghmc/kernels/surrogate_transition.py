@@ -65,27 +65,26 @@ class _Proposed(NamedTuple):
         return cls(state, jnp.zeros_like(state.position), zero, zero, steps, divergent)
 
 
-def _several(
+def _proposed(
     trajectory: Callable[[PRNGKeyArray, HMCState], tuple[HMCState, NUTSInfo, Array]],
     transitions: Array | int,
-) -> Callable[[PRNGKeyArray, HMCState], _Proposed]:
-    """Return a proposal that makes some transitions of NUTS in a row."""
+    key: PRNGKeyArray,
+    start: HMCState,
+) -> _Proposed:
+    """Make some transitions of NUTS in a row."""
 
-    def propose(key: PRNGKeyArray, state: HMCState) -> _Proposed:
-        def again(number: Array, made: _Proposed) -> _Proposed:
-            end, found, size = trajectory(jax.random.fold_in(key, number), made.end)
-            return _Proposed(
-                end,
-                momentum=found.momentum,
-                energy=found.energy,
-                step_size=jnp.asarray(size, state.position.dtype),
-                num_steps=made.num_steps + found.num_integration_steps,
-                is_divergent=made.is_divergent | found.is_divergent,
-            )
+    def again(number: Array, made: _Proposed) -> _Proposed:
+        end, found, size = trajectory(jax.random.fold_in(key, number), made.end)
+        return _Proposed(
+            end,
+            momentum=found.momentum,
+            energy=found.energy,
+            step_size=jnp.asarray(size, start.position.dtype),
+            num_steps=made.num_steps + found.num_integration_steps,
+            is_divergent=made.is_divergent | found.is_divergent,
+        )
 
-        return jax.lax.fori_loop(0, transitions, again, _Proposed.nothing(state))
-
-    return propose
+    return jax.lax.fori_loop(0, transitions, again, _Proposed.nothing(start))
 
 
 def _with_tails(state: SurrogateState, shape: Tails) -> HMCState:
@@ -128,7 +127,7 @@ def surrogate_transition(
         field = shape.on(learned_potential_and_gradient)
         trajectory = no_u_turn(field, step_size, num_steps, metric)
         start = _with_tails(state, shape)
-        found = _several(trajectory, transitions)(propose_key, start)
+        found = _proposed(trajectory, transitions, propose_key, start)
         proposal = _as_learned(found.end, shape, potential(found.end.position))
         end_excess = proposal.potential - found.end.potential
         is_finite = jnp.isfinite(end_excess)

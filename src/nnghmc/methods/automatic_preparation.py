@@ -13,7 +13,7 @@ from nnghmc.errors import GradientDataError
 from nnghmc.explore.adaptation import MOST_STEPS, QUARTER_PERIOD, as_tuning
 from nnghmc.explore.descent import Arrival
 from nnghmc.explore.fitting import fit_remembered
-from nnghmc.explore.rounds.examination import learned_potentials
+from nnghmc.explore.rounds.examination import learned_potentials, middle_and_spread
 from nnghmc.explore.rounds.exploration import RHAT_OF_SEPARATE_MODES, Aim, Exploration, Round
 from nnghmc.explore.tuning import tune_on_learned
 from nnghmc.kernels import DefensiveTails, HMCState, Tuning
@@ -298,12 +298,16 @@ class AutomaticPreparation:
         }
 
     def tails(self, found: _Candidate) -> tuple[float, ...]:
-        """Return level, scale and share of the defensive tails; the share is zero without them."""
+        """Return level, scale and share of the defensive tails.
+
+        They are those of a potential. Without one, there are none.
+        """
         surrogate, draws = found.surrogate.on(self.posterior), found.exploration.last_draws
         if not surrogate.conservative:
             return ()
         potentials = learned_potentials(found.exploration.truth, surrogate, draws)
-        tails = DefensiveTails.beyond(potentials, draws.shape[1], self.policy.defensive_share)
+        dim, share = draws.shape[1], self.policy.defensive_share
+        tails = DefensiveTails.beyond(*middle_and_spread(potentials), dim, share)
         return tuple(float(part) for part in (tails.level, tails.scale, tails.share))
 
     def transitions(self, found: _Candidate) -> int:

@@ -37,7 +37,7 @@ def test_the_outermost_rows_are_far_out_and_far_from_each_other():
 
 @pytest.mark.parametrize("diagonal", [True, False])
 def test_trajectories_follow_the_true_dynamics(diagonal):
-    """In any metric, and all their points are kept."""
+    """By leapfrog, in any metric, and all their points are kept."""
     covariance = np.array([4.0, 0.25]) if diagonal else np.array([[4.0, 0.6], [0.6, 0.25]])
     dense = np.diag(covariance) if diagonal else covariance
     precision = jnp.asarray(np.linalg.inv(dense))
@@ -56,6 +56,9 @@ def test_trajectories_follow_the_true_dynamics(diagonal):
     second = rows[2:] - 2 * rows[1:-1] + rows[:-2]
     gradients = np.asarray(jax.vmap(jax.vmap(posterior.gradient))(jnp.asarray(rows[1:-1])))
     np.testing.assert_allclose(second, -(0.2**2) * gradients @ dense, atol=1e-10)
+    forces = (rows[0] @ np.asarray(precision)) @ dense
+    first = rows[0] + 0.2 * (coloured(velocities, covariance) - 0.1 * forces)
+    np.testing.assert_allclose(rows[1], first, atol=1e-10)
 
 
 @pytest.mark.parametrize(("dim", "kinds"), [(3, 2), (MOST_DIMENSIONS_OF_RIDGES + 1, 1)])

@@ -55,9 +55,7 @@ class Agreement(NamedTuple):
         finite = excess[np.isfinite(excess)]
         if 2 * len(finite) <= len(excess):
             return cls(0.0, 0.0, 0.0)
-        level = float(np.median(finite))
-        spread = 1.5 * float(np.median(np.abs(finite - level)))
-        return cls(expected_acceptance(excess), level, spread)
+        return cls(expected_acceptance(excess), *middle_and_spread(finite))
 
 
 @dataclass(frozen=True)
@@ -184,6 +182,12 @@ def learned_potentials(
     """Return the potential of the surrogate posterior at positions."""
     inputs, exact = truth.inputs_and_exact(positions)
     return np.asarray(exact + learned_values(surrogate, inputs))
+
+
+def middle_and_spread(values: np.ndarray) -> tuple[float, float]:
+    """Return the median and a robust standard deviation."""
+    middle = float(np.median(values))
+    return middle, 1.5 * float(np.median(np.abs(values - middle)))
 
 
 def expected_acceptance(excess: np.ndarray) -> float:

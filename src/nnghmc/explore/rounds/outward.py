@@ -115,6 +115,7 @@ def follow_outward(
         is_enough: says of all points so far whether the walks may end early.
     """
     points: list[Evaluated] = []
+    ends = np.cumsum([len(walk.positions) for walk in walks])[:-1]
     for _ in range(1 + MOST_STEPS):
         are_going = np.concatenate([walk.are_going for walk in walks])
         if not are_going.any():
@@ -131,8 +132,7 @@ def follow_outward(
         potentials = np.where(found.is_finite, found.potentials, np.inf)
         have_mass = np.full(len(white), False)
         have_mass[are_going] = matters(potentials, truth.typical_potential, white.shape[1])
-        sizes = np.cumsum([len(walk.positions) for walk in walks])[:-1]
-        parts = (np.split(part, sizes) for part in (gradients, have_mass))
+        parts = (np.split(part, ends) for part in (gradients, have_mass))
         for walk, *told in zip(walks, *parts, strict=True):
             walk.advance(*told)
     return Evaluated.concatenate(points)
