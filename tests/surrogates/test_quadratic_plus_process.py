@@ -66,7 +66,7 @@ def test_many_inputs_are_bent_in_few_directions():
     model, data = QuadraticPlusProcess(), data_of(potential, points(120, 40))
     before = model.at_point(np.zeros(40), np.zeros(40), np.eye(40))
     learned = fit(model, data, KEY, before=before).learned
-    assert learned.remainder.directions.shape == (8, 40)
+    assert learned.remainder.process.directions.shape == (8, 40)
     unseen = data_of(potential, points(300, 40, seed=1))
     errors = [
         np.std(np.asarray(jax.vmap(part.potential)(jnp.asarray(unseen.positions)) - values))

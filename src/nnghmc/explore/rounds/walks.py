@@ -121,14 +121,13 @@ class Ridges:
         lengths = np.linalg.norm(corrections, axis=1)
         is_short = lengths <= self._strides
         self.are_going &= have_mass | ~is_short
-        settles = is_short & have_mass
-        corrected, rows = self.positions + corrections, settles[:, None]
+        corrected, rows = self.positions + corrections, is_short[:, None]
         self._directions = np.where(rows, _normed(corrected - self._corrected), self._directions)
         self._corrected = np.where(rows, corrected, self._corrected)
         self._settled = np.where(rows, self.positions, self._settled)
         self._gradients = np.where(rows, gradients, self._gradients)
         factors = np.where(lengths < SMALL_CORRECTION * self._strides, LONGER, 1.0)
-        strides = self._strides * np.where(settles, factors, 0.5)
+        strides = self._strides * np.where(is_short, factors, 0.5)
         self._strides = np.minimum(strides, LONGEST_STRIDE)
 
     def _corrections(self, gradients: np.ndarray) -> np.ndarray:

@@ -2,13 +2,16 @@
 
 The process learns from the gradients that the quadratic does not explain. With few inputs it is a
 function of all of them, and of the values too. With many that fall into groups which never meet, it
-is a sum of processes, one per group; with others, a function of the few directions along which the
-remainder varies most. Nothing is trained in epochs: a fit solves linear systems, on the host, and
-takes a fraction of a second. A later fit starts from the earlier one, of which it learns the error,
-so that there may be fewer points than inputs.
+is a sum of processes, one per group. With others there are functions of each input alone, and a
+process of the few directions along which what is left varies most.
+
+Nothing is trained in epochs: a fit solves linear systems, on the host, and takes a fraction of a
+second. A later fit starts from the earlier one, of which it learns the error, so that there may be
+fewer points than inputs.
 """
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, NamedTuple
 
 import jax.numpy as jnp
@@ -19,7 +22,13 @@ from nnghmc.errors import GradientDataError, check_fields, positive_integer
 from nnghmc.surrogates.data import GradientData
 from nnghmc.surrogates.learned import Learning
 from nnghmc.surrogates.models.quadratic import MOST_DENSE_DIMENSIONS, Quadratic
+from nnghmc.surrogates.parts.coordinate_terms import (
+    CoordinateTerms,
+    TermsAndProcess,
+    fit_coordinate_terms,
+)
 from nnghmc.surrogates.parts.gradient_process import (
+    LENGTHS,
     GradientProcess,
     Observations,
     fit_process,
@@ -31,7 +40,7 @@ from nnghmc.surrogates.parts.grouped_process import (
     fit_groups,
     improved_curvature,
 )
-from nnghmc.surrogates.parts.quadratic_and_remainder import QuadraticAndRemainder
+from nnghmc.surrogates.parts.quadratic_and_remainder import QuadraticAndRemainder, Remainder
 from nnghmc.surrogates.parts.regression import symmetric_regression
 from nnghmc.surrogates.parts.whitening import Whitening
 from nnghmc.surrogates.training import Lesson, Training
@@ -44,6 +53,9 @@ LARGEST_NOISE_FACTOR = 1e4
 """Factor on the noise of points that hardly matter."""
 LEAST_NOISE_OF_DIRECTIONS = 1e-3
 """Least relative noise of a process of some directions, since the others act like noise."""
+LENGTHS_OF_DIRECTIONS = LENGTHS[:5]
+"""Length scales of a process of some directions. Along a few of many directions, a function that is
+nearly straight among the points may fall from a great height far from them."""
 LEAST_CURVATURE = 1e-3
 """Least curvature of the quadratic in whitened coordinates, so that it rises in all directions."""
 LEAST_PRECISION = 0.1
@@ -52,6 +64,10 @@ LEAST_POINTS_TO_CORRECT = 16
 """Number of points below which the curvature stays as it is."""
 RIDGES = (1e-4, 1e-2, 0.1, 1.0, 10.0, 100.0, 1e4)
 """Ridge weights tried, as fractions of unit variance in whitened coordinates."""
+LEAST_POINTS_OF_TERMS = 48
+"""Number of points from which on there are functions of single inputs."""
+SWEEPS = 2
+"""How often functions of single inputs and the quadratic are fitted to what the other leaves."""
 FOLDS = 4
 """Number of parts of the points on which the ridge weights are compared."""
 
@@ -59,6 +75,8 @@ FOLDS = 4
 def process_of(learned: Any) -> GradientProcess | GroupedProcess | None:
     """Return the process, or those of groups, of a quadratic with one; None for anything else."""
     remainder = learned.remainder if isinstance(learned, QuadraticAndRemainder) else None
+    if isinstance(remainder, TermsAndProcess):
+        return remainder.process
     return remainder if isinstance(remainder, GradientProcess | GroupedProcess) else None
 
 
@@ -87,9 +105,9 @@ class _Quadratic(NamedTuple):
         away = positions - self.centre
         return np.asarray(away @ self.slope + 0.5 * np.sum(away * (away @ self.hessian), axis=1))
 
-    def plus(self, process: GradientProcess | GroupedProcess) -> QuadraticAndRemainder:
+    def plus(self, remainder: Remainder) -> QuadraticAndRemainder:
         centre, slope, hessian = (jnp.asarray(part, float) for part in self)
-        return QuadraticAndRemainder(centre, slope, hessian, process)
+        return QuadraticAndRemainder(centre, slope, hessian, remainder)
 
 
 @dataclass(frozen=True)
@@ -113,21 +131,18 @@ class QuadraticPlusProcess:
         )
 
     def learn(self, lesson: Lesson) -> Learning:
-        """Fit the quadratic, then the process, without epochs."""
+        """Fit the quadratic, then the remainder, without epochs."""
         data, earlier = lesson.data, process_of(lesson.before)
-        if earlier is None:
-            whitening = Whitening.of_draws(data.positions, data.weights)
-            hessian = _first_hessian(data)
-        else:
-            before = _Quadratic.of(lesson.before)
-            if isinstance(earlier, GroupedProcess):
-                learned, remark = _of_groups(data, before, earlier)
-                return Learning(learned, remarks=(remark,))
-            whitening = _whitening(data, before)
-            hessian = _improved_hessian(data, whitening, before)
-        quadratic = _Quadratic.through(data, hessian)
-        process, remark = self._process(data, whitening, quadratic)
-        return Learning(quadratic.plus(process), remarks=(remark,))
+        before = None if earlier is None else _Quadratic.of(lesson.before)
+        if before is not None and isinstance(earlier, GroupedProcess):
+            learned, remark = _of_groups(data, before, earlier)
+            return Learning(learned, remarks=(remark,))
+        terms, rest = CoordinateTerms.zero(data.dim), data
+        if data.dim > self.most_inputs and len(data) >= LEAST_POINTS_OF_TERMS:
+            terms, rest = _terms_and_rest(data, before)
+        whitening, quadratic = _improved(rest, before)
+        process, remark = self._process(rest, whitening, quadratic)
+        return Learning(quadratic.plus(self._remainder(terms, process)), remarks=(remark,))
 
     def at_point(
         self,
@@ -144,8 +159,13 @@ class QuadraticPlusProcess:
         if groups is not None:
             capacity = min(self.points, POINTS_OF_GROUPS)
             return quadratic.plus(GroupedProcess.zero(groups, capacity))
-        nothing = GradientProcess.zero(inputs, self._rank(inputs), self._capacity(inputs))
-        return quadratic.plus(nothing)
+        process = GradientProcess.zero(inputs, self._rank(inputs), self._capacity(inputs))
+        return quadratic.plus(self._remainder(CoordinateTerms.zero(inputs), process))
+
+    def _remainder(self, terms: CoordinateTerms, process: GradientProcess) -> Remainder:
+        """Return what is learned besides the quadratic; with few inputs the process alone."""
+        few = terms.centre.size <= self.most_inputs
+        return process if few else TermsAndProcess(terms, process)
 
     def _rank(self, inputs: int) -> int:
         return inputs if inputs <= self.most_inputs else min(self.rank, inputs)
@@ -164,14 +184,15 @@ class QuadraticPlusProcess:
         remainder = whitening.push(data.gradients - quadratic.gradients(data.positions))
         noise = _noise_factors(data)
         axes, known, least_noise = np.eye(inputs), None, 0.0
+        lengths: Sequence[float] = LENGTHS
         if inputs > self.most_inputs:
             axes = _leading_axes(remainder, data.weights, self._rank(inputs))
-            least_noise = LEAST_NOISE_OF_DIRECTIONS
+            least_noise, lengths = LEAST_NOISE_OF_DIRECTIONS, LENGTHS_OF_DIRECTIONS
         elif np.isfinite(data.potentials).all():
             known = data.potentials - quadratic.values(data.positions)
             known = known - data.weighted_mean(known)
         observed = Observations(white @ axes.T, remainder @ axes.T, known, noise)
-        fitted = fit_process(observed, least_noise)
+        fitted = fit_process(observed, least_noise, lengths)
         missing = self._capacity(inputs) - len(data)
         process = GradientProcess(
             centre=jnp.asarray(whitening.centre),
@@ -186,6 +207,31 @@ class QuadraticPlusProcess:
             f"{fitted.length:g} standard deviations, noise {fitted.noise:g}"
         )
         return process, remark
+
+
+def _terms_and_rest(
+    data: GradientData, before: _Quadratic | None
+) -> tuple[CoordinateTerms, GradientData]:
+    """Return functions of single inputs, and the data without them."""
+    quadratic = before or _improved(data, None)[1]
+    for _ in range(SWEEPS):
+        errors = data.gradients - quadratic.gradients(data.positions)
+        terms = fit_coordinate_terms(data, errors)
+        rest = replace(data, gradients=data.gradients - terms.gradients(data.positions))
+        quadratic = _improved(rest, before)[1]
+    return terms.rising_with(quadratic.hessian), rest
+
+
+def _improved(data: GradientData, before: _Quadratic | None) -> tuple[Whitening, _Quadratic]:
+    """Return a quadratic that explains the data, and the coordinates that it was fitted in.
+
+    An earlier one is corrected. The first one is fitted to the data alone.
+    """
+    if before is None:
+        whitening = Whitening.of_draws(data.positions, data.weights)
+        return whitening, _Quadratic.through(data, _first_hessian(data))
+    whitening = _whitening(data, before)
+    return whitening, _Quadratic.through(data, _improved_hessian(data, whitening, before))
 
 
 def _of_groups(

@@ -163,9 +163,11 @@ class Fit(NamedTuple):
     noise: float
 
 
-def fit_process(observations: Observations, least_noise: float) -> Fit:
+def fit_process(
+    observations: Observations, least_noise: float, lengths: Sequence[float] = LENGTHS
+) -> Fit:
     """Choose length and noise by the marginal likelihood, and solve for the weights."""
-    length, noise = most_likely([observations], least_noise)
+    length, noise = most_likely([observations], least_noise, lengths)
     return solve_for_weights(observations, length, noise)
 
 
