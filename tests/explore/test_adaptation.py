@@ -5,6 +5,7 @@ from nnghmc import GradientData
 from nnghmc.explore.adaptation import (
     DRAWS_PER_DIMENSION,
     fisher_inverse_mass_matrix,
+    with_usable_gradients,
 )
 
 
@@ -53,3 +54,12 @@ def test_the_fisher_estimate_is_positive_definite_whatever_the_gradients(number)
     found = fisher_inverse_mass_matrix(np.eye(20), data)
     np.testing.assert_allclose(found, found.T)
     assert np.linalg.eigvalsh(found).min() > 0
+
+
+def test_gradients_whose_squares_overflow_are_left_out():
+    data = gaussian_data(30, COVARIANCE)
+    absurd = data.gradients.copy()
+    absurd[3], absurd[5, 1], absurd[7, 0] = 1e200, np.nan, -np.inf
+    usable = with_usable_gradients(GradientData.of_points(data.positions, absurd))
+    left = np.setdiff1d(np.arange(30), [3, 5, 7])
+    np.testing.assert_array_equal(usable.gradients, data.gradients[left])

@@ -6,7 +6,7 @@ import pytest
 
 from nnghmc import Session, from_log_density
 from nnghmc.errors import PosteriorError
-from nnghmc.explore.starts import ChainStarts
+from nnghmc.explore.starts import HIGHEST, ChainStarts
 
 
 def spread(log_density, initial, chains=8):
@@ -34,6 +34,20 @@ def test_only_a_chain_that_finds_no_finite_place_starts_at_the_initial_point():
     assert 0 < at_initial.sum() < 8
     assert np.isfinite(states.potential).all()
     assert (np.asarray(states.position)[~at_initial, 0] > 0.5).all()
+
+
+def test_starts_up_an_exponential_wall_move_inward():
+    states, _ = spread(lambda q: -jnp.sum(jnp.cosh(500 * q)), np.zeros(2))
+    away = np.abs(np.asarray(states.position)).max(axis=1)
+    assert (np.asarray(states.potential) < HIGHEST).all()
+    assert (away > 0.02).all()  # no further than that takes
+
+
+def test_a_high_potential_that_is_no_wall_is_as_good_as_any():
+    """Such as that of many rows on raw scales, at parameters that are far off."""
+    states, _ = spread(lambda q: -1e12 * jnp.sum((q - 3) ** 2), np.zeros(2))
+    assert 0.2 < np.abs(np.asarray(states.position)).max() <= 0.5
+    assert len(np.unique(np.asarray(states.position))) == 16
 
 
 def test_given_starts_are_used_as_they_are():

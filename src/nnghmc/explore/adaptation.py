@@ -10,6 +10,8 @@ PRIOR_DRAWS = 5
 """Number of draws that the current matrix counts as in an estimate from draws, as in Stan."""
 DRAWS_PER_DIMENSION = 2
 """Draws per dimension from which on a dense mass matrix is estimated."""
+STEEPEST = 1e50
+"""Slope from which on products of slopes may overflow."""
 MOST_STEPS = 16
 """Largest number of leapfrog steps per trajectory."""
 QUARTER_PERIOD = 1.6
@@ -23,6 +25,11 @@ def as_tuning(
     low, high = (jnp.asarray(max(1, int(number)), int) for number in num_steps)
     matrix = jnp.asarray(inverse_mass_matrix, float)
     return Tuning(jnp.asarray(step_size, float), (low, high), matrix)
+
+
+def with_usable_gradients(data: GradientData) -> GradientData:
+    """Return the points with a gradient that is not absurdly steep, as far up a wall."""
+    return data.select(np.abs(data.gradients).max(axis=1) < STEEPEST)
 
 
 def fisher_inverse_mass_matrix(current: np.ndarray, data: GradientData) -> np.ndarray:

@@ -14,7 +14,11 @@ import numpy as np
 from nnghmc.engine.history import Draws, History
 from nnghmc.engine.session import Session
 from nnghmc.engine.statistics import split_rhat
-from nnghmc.explore.adaptation import as_tuning, fisher_inverse_mass_matrix
+from nnghmc.explore.adaptation import (
+    as_tuning,
+    fisher_inverse_mass_matrix,
+    with_usable_gradients,
+)
 from nnghmc.explore.descent import Arrival, descend
 from nnghmc.kernels import HMCState, NoUTurn, Tuning
 from nnghmc.kernels.nuts import NoUTurnState
@@ -88,7 +92,7 @@ class NutsWarmup:
     def adapt_matrix(self) -> None:
         """Estimate the mass matrix from the different draws of the later half of the windows."""
         data = GradientData.concatenate(self.windows[len(self.windows) // 2 :])
-        data = data.select(np.isfinite(data.gradients).all(axis=1))
+        data = with_usable_gradients(data)
         data = data.select(np.unique(data.positions, axis=0, return_index=True)[1])
         if len(data) >= LEAST_DRAWS:
             self.inverse_mass_matrix = fisher_inverse_mass_matrix(self.inverse_mass_matrix, data)

@@ -17,8 +17,11 @@ from nnghmc.model.posterior import Posterior
 from nnghmc.platform.precision import energy_noise
 
 TRIES = 12
-"""Largest number of times that a start without a finite density moves halfway to the initial
-point."""
+"""Largest number of times that a start that is no good moves halfway to the initial point."""
+HIGHEST, STEEP_FALL = 1e12, 0.1
+"""Potential above which a start is no good, if it falls below this share of itself halfway to the
+initial point: then it is up a wall that rises like an exponential, where going downhill takes a
+gradient for each factor of e."""
 
 
 @dataclass(frozen=True)
@@ -58,7 +61,7 @@ class ChainStarts:
         """Return the user's starts, or points drawn uniformly around the initial point.
 
         Each coordinate is within 1 of the initial one. A chain starts closer to the initial point
-        if the density is not finite.
+        if the density is zero, or absurdly small.
         """
         if self.given is not None:
             return self.at_initial(session)
@@ -75,14 +78,17 @@ class ChainStarts:
         """Return spread states, and a mask of chains whose density and gradient are finite."""
         initial = self.posterior.initial
         away = session.generator("start").uniform(-1.0, 1.0, size=(self.chains, *initial.shape))
+        before = np.full(self.chains, np.inf)
         for _ in range(TRIES):
             positions = jnp.asarray(np.asarray(initial) + away, initial.dtype)
             found = evaluate_all(self.posterior.potential_and_gradient, positions, quick=True)
             states = HMCState(positions, *found)
-            finite = _is_finite(states)
-            if finite.all():
+            potentials, finite = np.asarray(states.potential), _is_finite(states)
+            good = finite & ((potentials < HIGHEST) | (potentials > STEEP_FALL * before))
+            if good.all():
                 break
-            away = np.where(finite[:, np.newaxis], away, away / 2)
+            before = potentials
+            away = np.where(good[:, np.newaxis], away, away / 2)
         return states, finite
 
     def _check(self, states: HMCState, session: Session) -> None:

@@ -9,7 +9,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from nnghmc.engine.session import Session
-from nnghmc.explore.adaptation import as_tuning, fisher_inverse_mass_matrix
+from nnghmc.explore.adaptation import (
+    as_tuning,
+    fisher_inverse_mass_matrix,
+    with_usable_gradients,
+)
 from nnghmc.kernels.leapfrog import Path
 from nnghmc.kernels.nuts import NoUTurnState, SurrogateNoUTurn
 from nnghmc.kernels.tuning import Tuning
@@ -130,6 +134,6 @@ class SurrogateChains:
         """Estimate the mass matrix from draws and learned gradients of a window."""
         dim = draws.shape[2]
         data = GradientData.of_points(draws.reshape(-1, dim), gradients.reshape(-1, dim))
-        data = data.select(np.isfinite(data.gradients).all(axis=1))
+        data = with_usable_gradients(data)
         if len(np.unique(data.positions[:, 0])) >= LEAST_DRAWS:
             self.inverse_mass_matrix = fisher_inverse_mass_matrix(self.inverse_mass_matrix, data)

@@ -8,6 +8,8 @@ from typing import Protocol
 
 import numpy as np
 
+from nnghmc.explore.adaptation import STEEPEST
+
 LEAST_ALIGNMENT = 1e-3
 """Least cosine between a step and the change of the gradient that says something of a curvature."""
 STRIDE, LONGEST_STRIDE = 0.7, 1.0
@@ -16,8 +18,6 @@ SMALL_CORRECTION, LONGER = 0.3, 1.5
 """A correction below this share of the stride makes the next stride longer, by this factor."""
 NEIGHBOURS, NEIGHBOURS_PER_DIMENSION = 40, 4
 """Number of draws that tell the shape of the posterior around one of them."""
-STEEPEST = 1e50
-"""Slope in whitened coordinates from which on products of slopes may overflow."""
 LEAST_SPREAD = 0.01
 """Least variance in any direction around a draw, relative to the mean over all directions."""
 
