@@ -8,7 +8,7 @@ from scipy import stats
 
 from nnghmc.explore.rounds.examination import middle_and_spread
 from nnghmc.kernels import DefensiveTails, SurrogateTransition, Tuning
-from nnghmc.kernels.defensive_tails import Tails
+from nnghmc.kernels.defensive_tails import FEW_DIMENSIONS, Tails
 
 
 def potential_and_gradient(position):
@@ -53,6 +53,25 @@ def test_the_tails_begin_a_standard_deviation_above_the_middle():
     tails = DefensiveTails.beyond(*middle_and_spread(potentials), dim=10, share=0.5)
     assert float(tails.level) == pytest.approx(9.0, abs=0.1)
     assert (float(tails.scale), float(tails.share)) == (7.0, 0.5)
+
+
+@pytest.mark.parametrize("dim", [FEW_DIMENSIONS, FEW_DIMENSIONS + 1])
+def test_in_many_dimensions_a_proposal_with_the_tails_takes_one_transition(dim):
+    """The number is seen in the steps: without a U-turn they are all of a trajectory."""
+    tuning = Tuning.checked(0.5, 1, np.ones(dim), dim)
+    steps = {}
+    for share in (0.0, 1.0):
+        tails = DefensiveTails(0.5 * dim, 0.5 * dim + 2, share)
+        kernel = SurrogateTransition(
+            lambda q: 0.5 * q @ q, potential_and_gradient, tuning, 10, tails
+        )
+        states = jax.vmap(kernel.init)(jnp.ones((50, dim)))
+        infos = kernel.all_chains()(jax.random.key(1), states)[1]
+        steps[share] = float(jnp.mean(infos.num_integration_steps))
+    if dim <= FEW_DIMENSIONS:
+        assert steps[1.0] > 0.8 * steps[0.0]
+    else:
+        assert 0.05 < steps[1.0] / steps[0.0] < 0.2
 
 
 def far_out(share):

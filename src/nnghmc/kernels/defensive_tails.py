@@ -15,6 +15,9 @@ from nnghmc.kernels.leapfrog import Field
 
 SPREADS = 1.0
 """Where the tails begin, in standard deviations of the potential above its median."""
+FEW_DIMENSIONS = 20
+"""Number of dimensions up to which a proposal with other tails takes as many transitions as others.
+In more dimensions the tails hold nearly all of the volume, and chains would get lost there."""
 FURTHER_SCALE = 2.0
 """Scale of the logarithm beyond half the dimensions. With it, the tails of a normal density have
 four degrees of freedom."""
@@ -53,6 +56,15 @@ class Tails(eqx.Module):
 
     level: Float[Array, ""]
     scale: Float[Array, ""]
+
+    @property
+    def are_learned(self) -> Array:
+        """Whether these are the tails as they were learned."""
+        return jnp.isinf(self.level)
+
+    def transitions(self, usual: Array | int, dim: int) -> Array | int:
+        """Return how many transitions a proposal with these tails takes, in so many dimensions."""
+        return usual if dim <= FEW_DIMENSIONS else jnp.where(self.are_learned, usual, 1)
 
     def flattened(self, potential: Array) -> Array:
         """Return the potential with these tails."""

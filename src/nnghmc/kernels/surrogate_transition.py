@@ -127,7 +127,8 @@ def surrogate_transition(
         field = shape.on(learned_potential_and_gradient)
         trajectory = no_u_turn(field, step_size, num_steps, metric)
         start = _with_tails(state, shape)
-        found = _proposed(trajectory, transitions, propose_key, start)
+        number = shape.transitions(transitions, state.position.size)
+        found = _proposed(trajectory, number, propose_key, start)
         proposal = _as_learned(found.end, shape, potential(found.end.position))
         end_excess = proposal.potential - found.end.potential
         is_finite = jnp.isfinite(end_excess)
@@ -139,7 +140,7 @@ def surrogate_transition(
         info = HMCInfo(
             acceptance_rate=probability,
             is_accepted=is_accepted & jnp.any(proposal.position != state.position),
-            is_divergent=found.is_divergent & jnp.isinf(shape.level),
+            is_divergent=found.is_divergent & shape.are_learned,
             is_nonfinite=~is_finite,
             energy=jnp.where(is_accepted, found.energy + end_excess, start_energy),
             energy_error=jnp.where(is_accepted, change, 0.0),

@@ -385,10 +385,10 @@ def _effective_draws(correlation: np.ndarray) -> np.ndarray:
 
 
 def _correlation(draws: np.ndarray) -> float:
-    """Return the correlation with the next draw, for the worst tenth of the coordinates."""
+    """Return the correlation with the next draw, for the worst coordinate."""
     away = draws - draws.mean(axis=(0, 1))
     products = (away[:, 1:] * away[:, :-1]).mean(axis=(0, 1))
-    return float(np.quantile(products / np.maximum((away**2).mean(axis=(0, 1)), 1e-300), 0.9))
+    return float(np.max(products / np.maximum((away**2).mean(axis=(0, 1)), 1e-300)))
 
 
 def _rhat(draws: np.ndarray) -> float:
