@@ -98,11 +98,11 @@ def made_by(sampler):
     return provenance(*PACKAGES_OF.get(sampler, ()))
 
 
-def all_runs(target, sampler, longest):
+def all_runs(target, sampler, longest, most_seeds):
     """Return the runs of one seed, and of as many more as there is time for."""
     first = made_or_kept(target, sampler, 0, longest)
     short = first.get("seconds", longest) < REPEATED
-    seeds = MORE_SEEDS if short else SEEDS if sampler == "nnghmc" else range(1)
+    seeds = (MORE_SEEDS if short else SEEDS if sampler == "nnghmc" else range(1))[:most_seeds]
     return [first, *(made_or_kept(target, sampler, seed, longest) for seed in seeds[1:])]
 
 
@@ -170,7 +170,7 @@ SPEED = (
 )  # fmt: skip
 
 
-def lines_of(results):
+def lines_of(results, most_seeds):
     speed = [line for target, runs in results.items() for line in speed_rows(target, runs)]
     agreement = [agreement_row(target, runs) for target, runs in results.items()]
     measured = [
@@ -190,9 +190,9 @@ def lines_of(results):
         "otherwise; it is 0 if R-hat is above "
         f"{DISAGREEING}. The last columns are ratios of the lowest "
         f"ESS/s: to the best NUTS ({', '.join(NUTS)}), and to the best of the others. "
-        f"Each row is the run with the lower median rate of {len(MORE_SEEDS)} seeds; where a run "
-        f"takes more than {REPEATED} s, of {len(SEEDS)} seeds of ours and of one seed of the "
-        "others.",
+        "Each row is the run with the lower median rate of "
+        f"{len(MORE_SEEDS[:most_seeds])} seeds; where a run takes more than {REPEATED} s, of "
+        f"{len(SEEDS[:most_seeds])} seeds of ours and of one seed of the others.",
         *table(SPEED, speed),
         "Distances of means and standard deviations of our runs from a long reference run, in "
         "units of the Monte Carlo error of both. Where there is no reference, the run of the "
@@ -210,6 +210,7 @@ def main():
     parser.add_argument("--only", nargs="*", choices=TARGETS, help="these targets alone")
     parser.add_argument("--samplers", nargs="*", choices=SAMPLERS, help="make these runs, no page")
     parser.add_argument("--longest", type=int, default=LONGEST, help="stop a run after (seconds)")
+    parser.add_argument("--seeds", type=int, default=len(MORE_SEEDS), help="most seeds of a run")
     parser.add_argument("--one", nargs=3, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.one:
@@ -219,10 +220,12 @@ def main():
     results = {}
     for target in arguments.only or (QUICK if arguments.quick else TARGETS):
         wanted = [s for s in samplers_of(target) if s in (arguments.samplers or SAMPLERS)]
-        results[target] = {name: all_runs(target, name, arguments.longest) for name in wanted}
+        results[target] = {
+            name: all_runs(target, name, arguments.longest, arguments.seeds) for name in wanted
+        }
     if not arguments.samplers:
         quick = arguments.quick or bool(arguments.only)
-        publish("against_nuts", "Against NUTS, whole runs", lines_of(results), quick=quick)
+        publish("against_nuts", "Against NUTS, whole runs", lines_of(results, arguments.seeds), quick=quick)
 
 
 if __name__ == "__main__":
