@@ -225,7 +225,8 @@ def main():
         }
     if not arguments.samplers:
         quick = arguments.quick or bool(arguments.only)
-        publish("against_nuts", "Against NUTS, whole runs", lines_of(results, arguments.seeds), quick=quick)
+        lines = lines_of(results, arguments.seeds)
+        publish("against_nuts", "Against NUTS, whole runs", lines, quick=quick)
 
 
 if __name__ == "__main__":
