@@ -56,3 +56,11 @@ def test_moves_along_negative_curvature_and_old_ones_are_forgotten(hessian):
     curvature = along(hessian, MEMORY + 5)
     assert len(curvature.moves) == len(curvature.changes) == MEMORY
     assert curvature.after(np.ones(DIM), -np.ones(DIM)) is curvature
+
+
+def test_the_last_moves_alone_can_be_asked(hessian):
+    curvature = along(hessian, 8)
+    last = curvature.of_last(3)
+    for few, all_ in ((last.moves, curvature.moves), (last.changes, curvature.changes)):
+        np.testing.assert_array_equal(few, all_[-3:])
+    assert curvature.of_last(20).moves == curvature.moves

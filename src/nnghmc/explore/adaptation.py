@@ -29,7 +29,7 @@ def as_tuning(
 
 def with_usable_gradients(data: GradientData) -> GradientData:
     """Return the points with a gradient that is not absurdly steep, as far up a wall."""
-    return data.select(np.abs(data.gradients).max(axis=1) < STEEPEST)
+    return data.select(np.abs(data.gradients.astype(float)).max(axis=1) < STEEPEST)
 
 
 def fisher_inverse_mass_matrix(current: np.ndarray, data: GradientData) -> np.ndarray:

@@ -28,6 +28,10 @@ class Curvature:
             return self
         return Curvature((*self.moves, move)[-MEMORY:], (*self.changes, change)[-MEMORY:])
 
+    def of_last(self, number: int) -> "Curvature":
+        """Return the curvature that the last moves alone tell."""
+        return Curvature(self.moves[-number:], self.changes[-number:])
+
     @property
     def known(self) -> bool:
         """Whether any move has shown something of the curvature."""
@@ -53,29 +57,22 @@ class Curvature:
         return rest
 
     def log_volume(self, dim: int) -> float:
-        """Return half the log determinant of the covariance.
-
-        That of the limited-memory BFGS formula is known in closed form. With moves s and changes y
-        as rows, D the diagonal of s yᵀ and L what lies below it, it is that of s sᵀ / scale +
-        L D⁻¹ Lᵀ, divided by that of D, times the scale in all dimensions.
-        """
-        if not self.known:
-            return 0.0
-        moves, changes = np.array(self.moves), np.array(self.changes)
-        lengths = np.linalg.norm(moves, axis=1, keepdims=True)
-        moves, changes = moves / lengths, changes / lengths
-        products = moves @ changes.T
-        own, below = np.diag(products), np.tril(products, -1)
-        inside = np.linalg.slogdet(moves @ moves.T / self.scale + (below / own) @ below.T)[1]
-        return 0.5 * float(dim * np.log(self.scale) + inside - np.log(own).sum())
+        """Return half the log determinant of the covariance."""
+        basis, inside = self._span(dim)
+        outside = (dim - basis.shape[1]) * np.log(self.scale)
+        return 0.5 * float(np.linalg.slogdet(inside)[1] + outside)
 
     def colour(self, noise: np.ndarray) -> np.ndarray:
         """Turn rows of standard normal noise into rows with this covariance."""
-        if not self.known:
-            return noise
-        basis, _ = np.linalg.qr(np.stack([*self.moves, *self.changes]).T)
-        inside = self.covariance_times(basis.T) @ basis
+        basis, inside = self._span(noise.shape[1])
         values, vectors = np.linalg.eigh((inside + inside.T) / 2)
         root = (vectors * np.sqrt(np.maximum(values, 0.0))) @ vectors.T
         along = noise @ basis
         return np.asarray(np.sqrt(self.scale) * (noise - along @ basis.T) + along @ root @ basis.T)
+
+    def _span(self, dim: int) -> tuple[np.ndarray, np.ndarray]:
+        """Return orthonormal columns over the moves and changes, and the covariance on them."""
+        if not self.known:
+            return np.empty((dim, 0)), np.empty((0, 0))
+        basis, _ = np.linalg.qr(np.stack([*self.moves, *self.changes]).T)
+        return basis, self.covariance_times(basis.T) @ basis

@@ -33,6 +33,9 @@ BACKTRACKING = 0.3
 """Factor that shortens a step after a rejected trial."""
 SHORTEST_STEP = 1e-12
 """Step below which a descent ends, relative to the quasi-Newton step."""
+MOVES_NEARBY = 20
+"""Number of last moves that tell the shape around a stop. They are from nearby, and few enough for
+a volume at every stop; all that are remembered help to go on downhill."""
 LOOK_BACK = 5
 """Number of moves over which a descent measures what it gains."""
 MOVES_WITHOUT_MASS = 30
@@ -55,14 +58,24 @@ class _Stop:
     curvature: Curvature
 
     @cached_property
+    def shape(self) -> Curvature:
+        """The curvature of the normal approximation around this point."""
+        return self.curvature.of_last(MOVES_NEARBY)
+
+    @cached_property
+    def log_volume(self) -> float:
+        """The log volume of the normal approximation, up to a constant."""
+        return self.shape.log_volume(len(self.position))
+
+    @property
     def log_mass(self) -> float:
-        """The log mass of the normal approximation around this point, up to a constant."""
-        return -self.potential + self.curvature.log_volume(len(self.position))
+        """The log mass of the normal approximation, up to a constant."""
+        return -self.potential + self.log_volume
 
     def draw(self, noise: np.ndarray) -> np.ndarray:
         """Turn rows of standard normal noise into draws of the normal approximation."""
-        centre = self.position - self.curvature.covariance_times(self.gradient)
-        return centre + self.curvature.colour(noise)
+        centre = self.position - self.shape.covariance_times(self.gradient)
+        return centre + self.shape.colour(noise)
 
 
 class _Descent:
@@ -218,7 +231,7 @@ def _evidence_bounds(stops: list[_Stop], evaluate: Evaluate, chains: int) -> np.
     draws = [stop.draw(generator.normal(size=(DRAWS_PER_CANDIDATE, dim))) for stop in stops]
     potentials, _, _ = evaluate_in_batches(evaluate, np.concatenate(draws), chains)
     means = potentials.reshape(len(stops), -1).mean(axis=1)
-    bounds = np.array([stop.curvature.log_volume(dim) for stop in stops]) - means
+    bounds = np.array([stop.log_volume for stop in stops]) - means
     return np.where(np.isfinite(bounds), bounds, -np.inf)
 
 
