@@ -42,6 +42,10 @@ QUICK = ("Poisson 20,000 × 51", "eight schools", "banana")
 SEEDS, MORE_SEEDS = range(4), range(8)
 LONGEST = 1200
 """Seconds after which a run is stopped."""
+MADE_OF_KEPT = (
+    "Made by `benchmarks/against_nuts.py --kept` from the runs that the last table names. They "
+    "were made several at a time, each on two cores of its own."
+)
 DISAGREEING = 1.1
 """R-hat above which the chains disagree so much that their draws count as none."""
 REPEATED = 30
@@ -78,10 +82,14 @@ def gradients_of_a_whole_run(made, length):
     return round(sum(WHOLE) * (made.gradients - made.before) / length.draws)
 
 
+def path_of(target, sampler, seed):
+    version = fingerprint() if sampler == "nnghmc" else ""
+    return KEPT / (file_name(f"{target} {sampler} {seed} {version}") + ".json")
+
+
 def made_or_kept(target, sampler, seed, longest):
     """Make a run in a process of its own, unless its file exists; return what was measured."""
-    version = fingerprint() if sampler == "nnghmc" else ""
-    path = KEPT / (file_name(f"{target} {sampler} {seed} {version}") + ".json")
+    path = path_of(target, sampler, seed)
     if not path.exists():
         KEPT.mkdir(parents=True, exist_ok=True)
         found = in_a_process(__file__, target, sampler, seed, timeout=longest)
@@ -92,6 +100,12 @@ def made_or_kept(target, sampler, seed, longest):
         few = {name: part for name, part in found.items() if name != "moments"}
         print(target, sampler, seed, json.dumps(few), flush=True)
     return json.loads(path.read_text())
+
+
+def kept_runs(target, sampler, most_seeds):
+    """Return the runs that were made before, and make none."""
+    paths = [path_of(target, sampler, seed) for seed in MORE_SEEDS[:most_seeds]]
+    return [json.loads(path.read_text()) for path in paths if path.exists()]
 
 
 def made_by(sampler):
@@ -173,11 +187,11 @@ SPEED = (
 def lines_of(results, most_seeds):
     speed = [line for target, runs in results.items() for line in speed_rows(target, runs)]
     agreement = [agreement_row(target, runs) for target, runs in results.items()]
-    measured = [
-        (target, name, found[0]["made"])
-        for target, runs in results.items()
-        for name, found in runs.items()
-    ]
+    where = {}
+    for target, runs in results.items():
+        for name, found in runs.items():
+            where.setdefault((found[0]["made"], name), []).append(target)
+    measured = [(made, name, "; ".join(targets)) for (made, name), targets in where.items()]
     return [
         f"{CHAINS} chains × {WHOLE.draws:,} draws, double precision, whole runs; {WHOLE.warmup:,} "
         "warm-up draws for the others, which start in the typical set. Times with a * and the ESS "
@@ -191,8 +205,8 @@ def lines_of(results, most_seeds):
         f"{DISAGREEING}. The last columns are ratios of the lowest "
         f"ESS/s: to the best NUTS ({', '.join(NUTS)}), and to the best of the others. "
         "Each row is the run with the lower median rate of "
-        f"{len(MORE_SEEDS[:most_seeds])} seeds; where a run takes more than {REPEATED} s, of "
-        f"{len(SEEDS[:most_seeds])} seeds of ours and of one seed of the others.",
+        f"up to {len(MORE_SEEDS[:most_seeds])} seeds; where a run takes more than {REPEATED} s, of "
+        f"up to {len(SEEDS[:most_seeds])} seeds of ours and of one seed of the others.",
         *table(SPEED, speed),
         "Distances of means and standard deviations of our runs from a long reference run, in "
         "units of the Monte Carlo error of both. Where there is no reference, the run of the "
@@ -200,7 +214,7 @@ def lines_of(results, most_seeds):
         "runs without notes that are beyond the bound:",
         *table(AGREEMENT, agreement),
         "When and where each was measured:",
-        *table(("target", "sampler", "made"), measured),
+        *table(("made", "sampler", "targets"), measured),
     ]
 
 
@@ -210,6 +224,7 @@ def main():
     parser.add_argument("--only", nargs="*", choices=TARGETS, help="these targets alone")
     parser.add_argument("--samplers", nargs="*", choices=SAMPLERS, help="make these runs, no page")
     parser.add_argument("--longest", type=int, default=LONGEST, help="stop a run after (seconds)")
+    parser.add_argument("--kept", action="store_true", help="make no run, and the page of the rest")
     parser.add_argument("--seeds", type=int, default=len(MORE_SEEDS), help="most seeds of a run")
     parser.add_argument("--one", nargs=3, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
@@ -220,13 +235,19 @@ def main():
     results = {}
     for target in arguments.only or (QUICK if arguments.quick else TARGETS):
         wanted = [s for s in samplers_of(target) if s in (arguments.samplers or SAMPLERS)]
+        if arguments.kept:
+            runs = {name: kept_runs(target, name, arguments.seeds) for name in wanted}
+            results[target] = {name: found for name, found in runs.items() if found}
+            continue
         results[target] = {
             name: all_runs(target, name, arguments.longest, arguments.seeds) for name in wanted
         }
+    results = {target: runs for target, runs in results.items() if "nnghmc" in runs}
     if not arguments.samplers:
         quick = arguments.quick or bool(arguments.only)
         lines = lines_of(results, arguments.seeds)
-        publish("against_nuts", "Against NUTS, whole runs", lines, quick=quick)
+        made = MADE_OF_KEPT if arguments.kept else None
+        publish("against_nuts", "Against NUTS, whole runs", lines, quick=quick, made=made)
 
 
 if __name__ == "__main__":

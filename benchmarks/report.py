@@ -18,9 +18,13 @@ def table(header, rows):
     return ["", *markdown_table(header, rows), ""]
 
 
-def publish(name, title, lines, *, quick):
-    """Print a page, and write it to results/ unless the run was a quick one."""
-    text = "\n".join([f"# {title}", "", f"Made by `make bench`. {provenance()}.", "", *lines])
+def publish(name, title, lines, *, quick, made=None):
+    """Print a page, and write it to results/ unless the run was a quick one.
+
+    `made` says how and where the page was made, if not by `make bench` here and now.
+    """
+    made = made or f"Made by `make bench`. {provenance()}."
+    text = "\n".join([f"# {title}", "", made, "", *lines])
     text = text.rstrip() + "\n"
     print(text)
     if not quick:
