@@ -103,3 +103,30 @@ def test_light_tails_of_a_surrogate_are_made_up_for():
     error = found.std() / np.sqrt(len(found))
     assert error < 0.1 * expected
     assert abs(found.mean() - expected) < 4 * error
+
+
+def test_draws_are_exact_in_many_dimensions_too():
+    """The surrogate is too narrow; a chi-squared variable has its mean and variance."""
+    dim = FEW_DIMENSIONS + 2
+
+    def narrow(q):
+        return 0.6 * q @ q, 1.2 * q
+
+    tuning = Tuning.checked(0.6, 1, np.ones(dim), dim)
+    kernel = SurrogateTransition(
+        lambda q: 0.5 * q @ q, narrow, tuning, 3, DefensiveTails(8.0, 0.5 * dim + 2, 0.5)
+    )
+    starts = jax.random.normal(jax.random.key(0), (150, dim))
+    step = kernel.all_chains()
+
+    def one(states, key):
+        states, _ = step(key, states)
+        return states, 2 * states.potential
+
+    keys = jax.random.split(jax.random.key(1), 60)
+    squares = np.asarray(jax.lax.scan(one, jax.vmap(kernel.init)(starts), keys)[1])[10:]
+    for found, expected in ((squares, dim), ((squares - dim) ** 2, 2 * dim)):
+        by_chain = found.mean(axis=0)
+        error = by_chain.std() / np.sqrt(len(by_chain))
+        assert abs(by_chain.mean() - expected) < 4 * error
+        assert error < 0.05 * expected

@@ -161,6 +161,16 @@ def test_the_process_of_what_is_left_has_no_long_length():
     assert process.length == LENGTHS_OF_DIRECTIONS[-1]
 
 
+def test_an_input_that_never_varied_has_no_function():
+    positions = rows(80)
+    positions[:, 5] = 2.0
+    terms = terms_of(data_of(positions))
+    gradients = terms.gradients(rows(10, seed=7))
+    assert np.isfinite(gradients).all()
+    assert not gradients[:, 5].any()
+    assert gradients[:, BENT].any()
+
+
 def test_what_is_learned_is_stored_and_read_back(tmp_path):
     surrogate = learned_from(60)
     file = tmp_path / "surrogate.npz"

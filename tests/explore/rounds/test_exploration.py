@@ -155,6 +155,8 @@ def test_transitions_per_draw_are_as_many_as_pay(regression):
     assert found["slow"][0] == 32
     assert found["slow"] == sorted(found["slow"], reverse=True)
     assert found["independent"][1:] == [1, 1]
+    exploration.cold = np.concatenate([slow[..., :1], *[noise] * 20], axis=2)
+    assert exploration.transitions_per_draw(1e-4, 0.0) == 32  # for the one slow coordinate of many
 
 
 def test_arrivals_on_both_sides_of_a_barrier_are_in_separate_modes():

@@ -130,7 +130,8 @@ def fit_coordinate_terms(data: GradientData, gradients: np.ndarray) -> Coordinat
         gradients: the gradients to learn, one row per point.
     """
     centre = data.weighted_mean(data.positions)
-    scale = np.sqrt(data.weighted_mean((data.positions - centre) ** 2))
+    spread = np.sqrt(data.weighted_mean((data.positions - centre) ** 2))
+    scale = np.where(spread > 0, spread, 1.0)
     x, matters = (data.positions - centre) / scale, data.weights >= LEAST_WEIGHT_AT_THE_EDGE
     edges = np.clip([x[matters].min(axis=0), x[matters].max(axis=0)], KNOTS[0], KNOTS[-1])
     roots = np.sqrt(data.weights)
