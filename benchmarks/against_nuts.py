@@ -141,12 +141,13 @@ def row(name, found, extrapolated, ratios=("", "")):
     star = " *" if extrapolated else ""
     if "longer_than" in found:
         seconds = f"over {found['longer_than']:,}{star}"
-        return ("", name, seconds, f"< {rate(found):.1f}", *[""] * 6)
+        return ("", name, seconds, "", f"< {rate(found):.1f}", *[""] * 6)
     gradients, potentials = found["gradients"], found["potentials"]
     return (
         "",
         f"{name}: {found['title']}" if name == "nnghmc" else name,
         f"{found['seconds']:,.1f}{star}",
+        f"{gradients:,}",
         f"{rate(found):.1f}",
         f"{size(found, 'median') / found['seconds']:.1f}",
         f"{size(found, 'lowest') / gradients:.3f}" if gradients else "",
@@ -179,7 +180,7 @@ def speed_rows(target, runs):
 
 
 SPEED = (
-    "target", "sampler", "seconds", "lowest ESS/s", "median ESS/s", "ESS/gradient",
+    "target", "sampler", "seconds", "gradients", "lowest ESS/s", "median ESS/s", "ESS/gradient",
     "ESS/potential", "R-hat", "to best NUTS", "to best",
 )  # fmt: skip
 
