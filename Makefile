@@ -22,7 +22,7 @@ demo: $(SETUP)  ## Sample the paper's banana by HMC and NNgHMC; table and figure
 test: $(TOOLS)  ## Run the whole test suite, warnings as errors
 	$(BIN)/python -m pytest -n 2 --dist worksteal
 
-test-fast: $(TOOLS)  ## Run everything that needs no whole run: 2 minutes at first, 1 once compiled
+test-fast: $(TOOLS)  ## Run everything that needs no whole run, in about 3 minutes
 	$(BIN)/python -m pytest -n 2 --dist worksteal -m "not whole_run"
 
 install: $(SETUP)  ## Make .venv with the package and its pinned dependencies
