@@ -233,20 +233,21 @@ def main():
         target, sampler, seed = arguments.one
         one_run(target, sampler, int(seed))
         return
+
+    def runs_of(target, sampler):
+        if arguments.kept:
+            return kept_runs(target, sampler, arguments.seeds)
+        return all_runs(target, sampler, arguments.longest, arguments.seeds)
+
     results = {}
     for target in arguments.only or (QUICK if arguments.quick else TARGETS):
         wanted = [s for s in samplers_of(target) if s in (arguments.samplers or SAMPLERS)]
-        if arguments.kept:
-            runs = {name: kept_runs(target, name, arguments.seeds) for name in wanted}
-            results[target] = {name: found for name, found in runs.items() if found}
-            continue
-        results[target] = {
-            name: all_runs(target, name, arguments.longest, arguments.seeds) for name in wanted
-        }
-    results = {target: runs for target, runs in results.items() if "nnghmc" in runs}
+        runs = {name: runs_of(target, name) for name in wanted}
+        results[target] = {name: found for name, found in runs.items() if found}
     if not arguments.samplers:
         quick = arguments.quick or bool(arguments.only)
-        lines = lines_of(results, arguments.seeds)
+        ours_made = {target: runs for target, runs in results.items() if "nnghmc" in runs}
+        lines = lines_of(ours_made, arguments.seeds)
         made = MADE_OF_KEPT if arguments.kept else None
         publish("against_nuts", "Against NUTS, whole runs", lines, quick=quick, made=made)
 

@@ -142,7 +142,8 @@ class QuadraticPlusProcess:
             terms, rest = _terms_and_rest(data, before)
         whitening, quadratic = _improved(rest, before)
         process, remark = self._process(rest, whitening, quadratic)
-        return Learning(quadratic.plus(self._remainder(terms, process)), remarks=(remark,))
+        remainder = self._remainder(terms.rising_with(quadratic.hessian), process)
+        return Learning(quadratic.plus(remainder), remarks=(remark,))
 
     def at_point(
         self,
@@ -213,13 +214,14 @@ def _terms_and_rest(
     data: GradientData, before: _Quadratic | None
 ) -> tuple[CoordinateTerms, GradientData]:
     """Return functions of single inputs, and the data without them."""
-    quadratic = before or _improved(data, None)[1]
-    for _ in range(SWEEPS):
+    rest, quadratic = data, before or _improved(data, None)[1]
+    for sweep in range(SWEEPS):
+        if sweep:
+            quadratic = _improved(rest, before)[1]
         errors = data.gradients - quadratic.gradients(data.positions)
         terms = fit_coordinate_terms(data, errors)
         rest = replace(data, gradients=data.gradients - terms.gradients(data.positions))
-        quadratic = _improved(rest, before)[1]
-    return terms.rising_with(quadratic.hessian), rest
+    return terms, rest
 
 
 def _improved(data: GradientData, before: _Quadratic | None) -> tuple[Whitening, _Quadratic]:

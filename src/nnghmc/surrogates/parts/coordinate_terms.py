@@ -78,6 +78,8 @@ class CoordinateTerms(Storable):
         """
         scale, bends = np.asarray(self.scale), np.asarray(self.bends)
         falls = np.sqrt(-np.minimum(bends.min(axis=0), 0.0))
+        if not falls.any():
+            return self
         curvature = hessian * np.outer(scale, scale) + LEAST_CURVATURE * np.eye(len(scale))
         relative = np.linalg.inv(curvature) * np.outer(falls, falls)
         share = 1 / max(1.0, np.linalg.eigvalsh(relative)[-1])
@@ -164,8 +166,7 @@ def _fit_function(
 @cache
 def _root_of_process() -> np.ndarray:
     """Return the matrix that turns independent coefficients into those of a Gaussian process."""
-    away = KNOTS[:, np.newaxis] - KNOTS
-    covariance = np.exp(-0.5 * (away / WIDTH) ** 2) + JITTER * np.eye(len(KNOTS))
+    covariance = _bumps(KNOTS, np)[0] + JITTER * np.eye(len(KNOTS))
     return np.asarray(np.linalg.inv(np.linalg.cholesky(covariance)).T)
 
 
